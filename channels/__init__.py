@@ -1,0 +1,1 @@
+"""Chat platforms, each spoken through its own SDK; imports nothing of ohmo."""

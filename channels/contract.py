@@ -1,0 +1,251 @@
+"""What a chat platform and the house may say to each other. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Literal, NewType, Protocol
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+ChatId = NewType("ChatId", str)
+TopicId = NewType("TopicId", str)  # Slack thread_ts, Telegram topic, Discord thread, Matrix root event, Feishu root message
+PersonId = NewType("PersonId", str)
+MessageId = NewType("MessageId", str)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A place where something can be said. Never joined into one string."""
+
+    channel: str
+    account: str
+    chat: ChatId
+    topic: TopicId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    id: PersonId
+    name: str
+    bot: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file the platform still holds. ``ref`` is opaque and stays fetchable after a restart; bytes are fetched when a turn needs them."""
+
+    ref: str
+    name: str
+    media_type: str
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """Fields of every arrival.
+
+    ``key`` names the thing that happened, not its delivery: equal in redelivery, twin events and catch-up.
+    ``aliases``: its other names (Slack: client_msg_id beside channel+ts). Any known name makes the whole a duplicate."""
+
+    key: str
+    aliases: tuple[str, ...] = ()
+    address: Address
+    person: Person
+    at: datetime  # the platform's clock, UTC
+    order: str  # sorts like the platform sorts inside one chat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inbound(Said):
+    message: MessageId
+    text: str
+    private: bool  # a one-to-one chat
+    addressed: bool  # private, or the bot was mentioned or replied to
+    attachments: tuple[Attachment, ...] = ()
+    reply_to: MessageId | None = None
+    quoted: str | None = None
+    album: str | None = None  # parts of one album share it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited(Said):
+    message: MessageId
+    text: str | None  # None: deleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reacted(Said):
+    message: MessageId
+    emoji: str
+    added: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Said):
+    """Somebody pressed one of our choices. ``token`` is what ``Channel.acknowledge`` needs; it may be stale after a restart."""
+
+    message: MessageId
+    choice: str
+    token: str
+
+
+Arrival = Inbound | Edited | Reacted | Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    value: str  # comes back in Answer.choice; ≤ 40 ASCII characters (Telegram's 64 bytes hold it twice)
+    label: str
+    style: Literal["plain", "good", "danger"] = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    message: MessageId
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outbound:
+    """One logical message. CommonMark in; the channel turns it into parts."""
+
+    address: Address
+    text: str
+    files: tuple[Path, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    mentions: tuple[PersonId, ...] = ()
+    plain: bool = False  # say the text as it is, without any markup (after the platform rejected the rendered form)
+    reply_to: MessageId | None = None
+    replaces: tuple[Receipt, ...] = ()  # the messages this one takes the place of (edit in order, post the rest, delete the surplus)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One platform call, rendered and frozen: the house stores it before the first try and repeats exactly these bytes."""
+
+    kind: Literal["post", "edit", "delete", "file"]
+    payload: str  # JSON of the channel's own making; opaque to the house
+    target: MessageId | None = None  # edit, delete
+
+
+class Repeat(Enum):
+    """What a second identical send does."""
+
+    SAFE = "safe"  # the platform folds equal keys for Capabilities.repeat_window
+    LOOK = "look"  # find() tells whether it arrived
+    RISK = "risk"  # nobody can tell: one narrow retry, then a visible mark
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    repeat: Repeat
+    repeat_window: timedelta
+    max_text: int
+    revise: timedelta | None  # least time between revisions of one message; None: cannot edit
+    preview: bool = False  # ephemeral drafts that vanish by themselves (Telegram private chats, web)
+    choices: bool = False
+    topics: bool = False
+    typing: timedelta | None = None  # how long one typing() lasts
+    max_file: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where to go on asking the platform. ``name``: per conversation where the platform needs it."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What every channel is built with beside its own settings."""
+
+    streaming: Literal["off", "edits", "native", "preview"] | None = None  # None: the best the platform offers
+    clock: Callable[[], datetime] = _utc_now
+
+
+class ChannelContext(Protocol):
+    """What the house hands to a channel."""
+
+    @property
+    def state(self) -> Path: ...  # a private folder (0700), e.g. for a crypto store
+    @property
+    def catch_up(self) -> tuple[timedelta, int]: ...  # oldest age, most messages
+    async def publish(self, arrivals: Sequence[Arrival], cursor: Cursor | None = None) -> None:
+        """Store the arrivals of one batch, in platform order, and the cursor, in one transaction; return after the commit.
+        Call it before acknowledging. Raises Unavailable: acknowledge nothing, ask the platform again later."""
+        ...
+
+    async def cursor(self, name: str) -> str | None: ...
+    def heard(self) -> None: ...  # any sign of life from the platform (for /readyz)
+
+
+class Channel(Protocol):
+    """Built as ``Adapter(settings, options)``: an instance of ``Manifest.settings``, and ``Options``. Called by the gateway only.
+    Every method is cancel-safe; failures are ChannelError, nothing else (``publish`` inside ``receive`` may raise Unavailable)."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+    @property
+    def account(self) -> str: ...  # known inside connect(): team, bot or user id; the same for the same account for ever
+    def connect(self) -> AbstractAsyncContextManager[None]:
+        """Inside it one can speak. Must prove the credentials (AuthFailed) and bound its own time (NotReady)."""
+        ...
+
+    async def receive(self, context: ChannelContext) -> None:
+        """Until cancelled or failed. First what was missed (fenced by context.catch_up), then live; live events of a chat wait behind its catch-up."""
+        ...
+
+    def render(self, outbound: Outbound) -> tuple[Part, ...]:
+        """Pure. At least one part; each within the platform's limits."""
+        ...
+
+    async def upload(self, part: Part) -> str:
+        """Parts of kind ``file`` only: bring the bytes to the platform without showing them; the handle is stored and handed to ``send``.
+        A platform that uploads and shows in one call returns "". Repeating it is harmless."""
+        ...
+
+    async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:
+        """One call. ``key`` ≤ 25 characters [0-9a-z.]: nonce, txnId, uuid, metadata. Must not retry by itself."""
+        ...
+
+    def mark(self, part: Part) -> Part:
+        """Pure. The same part with a short visible "may be a duplicate"; used before a repeat that nobody can prove needless."""
+        ...
+
+    async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:
+        """Repeat.LOOK only: what a send of this part under this key left behind, None when it certainly left nothing."""
+        ...
+
+    async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
+        """Ephemeral: a newer text of a draft. ``receipt`` None: a preview. May be dropped; must not be retried."""
+        ...
+
+    async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path: ...
+    async def typing(self, address: Address, on: bool) -> None: ...
+    async def acknowledge(self, answer: Answer, text: str) -> None: ...
+    async def menu(self, commands: Sequence[tuple[str, str]]) -> None: ...  # name, one line: the platform's native command menu
+    def parse_address(self, text: str) -> Address: ...  # "C123", "C123/1700.1": what follows "slack:" on the command line
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    name: str
+    title: str
+    settings: type  # a Pydantic model; only the platform's own keys
+    adapter: str  # "channels.slack.adapter:Slack"
+    extra: str  # the pip extra that brings the SDK
+    secrets: tuple[str, ...] = ()  # names of settings that hold secrets
+
+
+Clock = Callable[[], datetime]
+Publish = Callable[[Sequence[Arrival]], Awaitable[None]]

@@ -1,0 +1,47 @@
+"""What a channel may fail with; the class tells whoever catches it what to do next.
+
+ChannelError
+├── AuthFailed      stop this account, tell the owner, probe at most every 5 minutes
+├── NotReady        reconnect with back-off (1 s .. 60 s, full jitter)
+├── RateLimited     wait ``retry_after`` seconds, then the same part again
+├── Rejected        this part will never be accepted as it is: fall back to plain text once, then dead letter
+└── Ambiguous       the part may or may not have been delivered: key, look-up or mark, by Capabilities.repeat
+Unavailable         raised by publish(): nothing was stored, so nothing may be acknowledged
+"""
+
+from __future__ import annotations
+
+
+class ChannelError(Exception):
+    """A channel failed."""
+
+
+class AuthFailed(ChannelError):
+    """The platform does not accept the credentials."""
+
+
+class NotReady(ChannelError):
+    """The platform cannot be reached, or is not ready."""
+
+
+class RateLimited(ChannelError):
+    """The platform asks us to wait.
+
+    ``retry_after``: seconds.
+    """
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__(f"rate limited for {retry_after:.1f} s")
+        self.retry_after = retry_after
+
+
+class Rejected(ChannelError):
+    """The platform will never accept this part as it is."""
+
+
+class Ambiguous(ChannelError):
+    """The part may or may not have been delivered."""
+
+
+class Unavailable(Exception):
+    """Nothing was stored; ask the platform again later."""

@@ -1,0 +1,88 @@
+"""What the house may fail with; the docstring is the default message.
+
+OhmoError
+├── ConfigError            78: file, line, key and what to do
+├── HomeTaken              75: another instance owns the home
+├── StoreError
+│   ├── LeaseLost          somebody else owns the thread; nothing was written; stop at once
+│   ├── Conflict           a law of the schema refused the write; a bug, never retried
+│   └── Damaged            the store file is not readable as what it should be
+└── ProviderError
+    ├── Overloaded         429/529/5xx: wait ``retry_after`` seconds
+    ├── TimedOut           no byte, or no further byte, within the limit
+    ├── CutOff             the stream ended before its end
+    ├── TooLong            the prompt does not fit the model's window
+    ├── Refused            the provider will never accept this request as it is
+    ├── BadKey             the key is missing, wrong or not allowed
+    └── NoSuchModel        the endpoint has no route for this model
+(`Unavailable` lives in channels/errors.py, because channels see it too.)
+"""
+
+from __future__ import annotations
+
+
+class OhmoError(Exception):
+    """Something in ohmo failed."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or (self.__doc__ or "failed").strip().splitlines()[0])
+
+
+class ConfigError(OhmoError):
+    """The configuration is wrong."""
+
+
+class HomeTaken(OhmoError):
+    """Another instance owns this home."""
+
+
+class StoreError(OhmoError):
+    """The store failed."""
+
+
+class LeaseLost(StoreError):
+    """Somebody else owns the thread now; nothing was written."""
+
+
+class Conflict(StoreError):
+    """A law of the schema refused the write."""
+
+
+class Damaged(StoreError):
+    """The store file is damaged."""
+
+
+class ProviderError(OhmoError):
+    """The model could not answer."""
+
+
+class Overloaded(ProviderError):
+    """The model endpoint is overloaded."""
+
+    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class TimedOut(ProviderError):
+    """The model endpoint did not answer in time."""
+
+
+class CutOff(ProviderError):
+    """The answer was cut off in the middle."""
+
+
+class TooLong(ProviderError):
+    """The prompt is longer than the model's window."""
+
+
+class Refused(ProviderError):
+    """The model endpoint refuses this request."""
+
+
+class BadKey(ProviderError):
+    """The API key is missing or not accepted."""
+
+
+class NoSuchModel(ProviderError):
+    """The endpoint has no route for this model."""

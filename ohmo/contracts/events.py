@@ -1,0 +1,85 @@
+"""What a turn says while it runs. Ephemeral: nothing durable may depend on anybody listening."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ohmo.contracts.messages import ToolResult, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class OfTurn:
+    turn: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta(OfTurn):
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDone(OfTurn):
+    text: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted(OfTurn):
+    call: str
+    name: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress(OfTurn):
+    call: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDone(OfTurn):
+    call: str
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Status(OfTurn):
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure(OfTurn):
+    text: str
+    fatal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionProgress(OfTurn):
+    phase: Literal[
+        "hooks_start",
+        "context_collapse_start",
+        "context_collapse_end",
+        "session_memory_start",
+        "session_memory_end",
+        "compact_start",
+        "compact_retry",
+        "compact_end",
+        "compact_failed",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted(OfTurn):
+    person: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded(OfTurn):
+    """The last event of a run of a turn; a parked turn starts again later. ``text``: the final answer, the reason, or empty."""
+
+    outcome: Literal["answered", "parked", "failed", "stopped", "released"]
+    text: str
+
+
+Event = TurnStarted | TurnEnded | TextDelta | ModelDone | ToolStarted | ToolProgress | ToolDone | Status | Failure | CompactionProgress

@@ -1,0 +1,94 @@
+"""What a conversation is made of: blocks for the model, steps for the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    path: Path
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    provider: str
+    opaque: str  # JSON as the provider sent it; goes back byte for byte, only to that provider
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    id: str  # the house's own: turn.n; the model's id lives in ``foreign``
+    name: str
+    arguments: Mapping[str, Json]
+    foreign: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    call: str
+    text: str
+    error: bool = False
+    images: tuple[Image, ...] = ()
+    spill: Path | None = None
+
+
+Block = Text | Image | Thinking | ToolCall | ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class UserStep:
+    blocks: tuple[Text | Image, ...]
+    person: str
+    source: Literal["message", "steer", "wake", "notice"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStep:
+    blocks: tuple[Text | Thinking | ToolCall, ...]
+    model: str
+    stop: Literal["end", "tools", "length", "refusal"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """Committed before a tool that may have an effect runs; its absence proves that it did not."""
+
+    call: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    summary: str
+    keeps_from: int  # seq of the first step that is still sent whole
+
+
+Step = UserStep | ModelStep | CallStarted | CallResult | Compaction
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    model: str
+    purpose: str
+    input: int
+    cached: int
+    written: int
+    output: int
+    micro_usd: int

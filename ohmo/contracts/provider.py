@@ -1,0 +1,57 @@
+"""What a model is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from ohmo.contracts.messages import Json, ModelStep, Step, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    name: str
+    text: str
+    breakpoint: bool = False  # a cache breakpoint after this section
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    name: str
+    description: str
+    schema: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    model: str
+    system: tuple[Section, ...]
+    tools: tuple[ToolSpec, ...]
+    steps: tuple[Step, ...]  # pairs complete; each provider turns a step into bytes once and keeps them
+    max_output: int
+    effort: Literal["low", "medium", "high"] | None
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    step: ModelStep
+    usage: Usage
+
+
+ModelEvent = Delta | Reply  # any number of Delta, then exactly one Reply
+
+
+class Provider(Protocol):
+    @property
+    def name(self) -> str: ...
+    def window(self, model: str) -> int: ...
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Raises ProviderError subclasses only: Overloaded(retry_after), TimedOut, CutOff, TooLong, Refused, BadKey, NoSuchModel."""
+        ...

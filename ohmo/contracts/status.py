@@ -1,0 +1,40 @@
+"""One true answer per part of the house: what ``ohmo status --json``, ``/readyz`` and the dashboard say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+ChannelState = Literal["starting", "connected", "reconnecting", "auth_failed", "conflict", "standby", "failed", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStatus:
+    """``connected`` is true health: an event or heartbeat within the platform's interval. ``detail``: one line, why not and what to do."""
+
+    state: ChannelState
+    last_event: datetime | None
+    last_delivery: datetime | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class HouseStatus:
+    """``ready``: store open, sessions claiming, control answering; channels have their own state."""
+
+    ready: bool
+    version: str
+    started: datetime
+    provider: str
+    model: str
+    channels: Mapping[str, ChannelStatus]
+    inbox: Mapping[str, int]
+    outbox: Mapping[str, int]
+    oldest_waiting: datetime | None
+    turns_running: int
+    turns_parked: int
+    cron: Mapping[str, int]
+    budget: Mapping[str, int]
+    warnings: tuple[str, ...] = ()

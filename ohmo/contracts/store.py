@@ -1,0 +1,391 @@
+"""The durable store: one transaction per call, all or nothing; returns after the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+from channels.contract import Address, Outbound, Part, Receipt
+from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.messages import Step, Usage, UserStep
+from ohmo.contracts.tool import Question, Verdict
+
+Kind = Literal["message", "wake", "edit", "reaction", "answer", "command"]
+Ending = Literal["answered", "merged", "noted", "refused", "stopped", "superseded", "dead"]
+Role = Literal["asking", "guest", "user", "admin", "owner", "revoked"]
+Scope = Literal["once", "session", "always"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where an arrival belongs: decided by the gateway (pure), applied by the store.
+
+    ``command`` and ``answer`` are handled beside the mailbox by intake and never make a thread ready; that includes a
+    stranger's message, which intake refuses with a pairing card. ``ending``: stored with this ending at once.
+    """
+
+    person_scope: str  # "" or a person id
+    kind: Kind
+    ending: Literal["noted", "refused"] | None = None
+    reason: str = ""
+    hold: float = 0.0  # seconds before the thread may be claimed (albums come in pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What became of one arrival. ``duplicate``: known before, nothing new was written; thread and seq are the first one's."""
+
+    thread: str
+    seq: int
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CursorSave:
+    """A channel's cursor, fenced by the generation of its connection lease (0: no lease in use)."""
+
+    channel: str
+    account: str
+    name: str
+    value: str
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An arrival of kind answer or command that is stored and not yet ended."""
+
+    accepted: Accepted
+    kind: Kind
+    arrival: Arrival
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSettings:
+    """What a person chose for one thread; None: the configuration's default."""
+
+    mode: Literal["default", "plan", "full_auto"] | None = None
+    model: str | None = None
+    busy: Literal["queue", "steer", "interrupt", "collect"] | None = None
+    workspace: str | None = None
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to write one thread; every write states its generation."""
+
+    thread: str
+    generation: int
+    until: float  # monotonic seconds, a second early
+    owner: str
+    address: Address = field(compare=False)
+    session_seq: int = field(default=0, compare=False)  # steps from here on are the present session
+    settings: ThreadSettings = field(default=ThreadSettings(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One turn and what it took from the mailbox, revisions applied."""
+
+    turn: str
+    starts: int  # 1 + process deaths that interrupted it
+    attempts: int  # exceptions that ended an earlier try
+    arrivals: tuple[Arrival, ...]
+    resumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PostRow:
+    """One logical message that a person shall see."""
+
+    id: str  # 22 characters; part n is sent with key id + "." + n
+    kind: Literal["draft", "message", "edit", "notice"]
+    outbound: Outbound  # its address decides the destination thread
+    target: str | None = None  # the row whose messages this one replaces
+    ttl: float = 86_400.0  # seconds until it is dead unsent
+
+
+@dataclass(frozen=True, slots=True)
+class PartState:
+    """A frozen platform call and how far it got."""
+
+    part: Part
+    receipt: Receipt | None = None
+    handle: str | None = None  # an upload that is done but not yet shown
+
+
+@dataclass(frozen=True, slots=True)
+class OutRow:
+    """An open row of the outbox with its progress. ``parts`` is empty before it was rendered."""
+
+    row: PostRow
+    thread: str
+    seq: int
+    turn: str | None
+    state: Literal["ready", "sending", "sent", "dropped", "dead"]
+    parts: tuple[PartState, ...]
+    attempts: int
+    ready_at: datetime
+    expires: datetime
+    started: datetime  # when the row was written
+    replaces: tuple[Receipt, ...] = ()  # receipts of the target, when there is one and it was sent
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question of a turn; its id is also the id of its card's row in the outbox."""
+
+    id: str
+    call: str
+    question: Question
+    cwd: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An open question. ``address`` is the thread's place."""
+
+    ask: Ask
+    thread: str
+    turn: str
+    address: Address
+    person: str  # on whose behalf the turn runs
+    state: Literal["queued", "asked"]
+    deadline: datetime | None
+    asked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A remembered permission. ``scope``: a session id (thread.session_seq), a workspace path, or "*"."""
+
+    id: str
+    scope: str
+    rule: str
+    person: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PersonRow:
+    """Who somebody is. ``code_hash`` and ``expires`` only while ``asking`` (pairing)."""
+
+    channel: str
+    account: str
+    person: str
+    name: str
+    role: Role
+    code_hash: str | None = None
+    expires: datetime | None = None
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Something may have changed; never the truth, only a reason to look. Empty fields mean "any"."""
+
+    kind: Literal["ready", "post", "approval", "job", "any"]
+    thread: str = ""
+    channel: str = ""
+    account: str = ""
+
+
+Card = Callable[[Asked], PostRow]
+"""Makes the card of a question; pure; the row's id must be the question's id."""
+Closing = Callable[[OutRow], PostRow]
+"""Makes the row that takes the place of a draft or card whose turn or question ended otherwise; pure."""
+ToStep = Callable[[Arrival], UserStep]
+"""What the model is told about an arrival; pure."""
+
+
+class Mailbox(Protocol):
+    """Arrivals."""
+
+    async def accept(self, items: Sequence[tuple[Arrival, Seat]], cursor: CursorSave | None = None) -> list[Accepted]:
+        """Store one platform batch in the given order, with its cursor and, for wakes, their occurrences, in one transaction.
+
+        An edit follows its original: waiting → applied by ``work`` (merged); taken → kept as a message of its own
+        (a deletion: noted); ended → noted; unknown → waits for its original. A reaction is noted.
+        Raises Unavailable (nothing may be acknowledged), LeaseLost (the cursor's generation is old; nothing written).
+        """
+        ...
+
+    async def cursor(self, channel: str, account: str, name: str) -> str | None: ...
+    async def unhandled(self) -> list[Pending]:
+        """Answers and commands that are stored and not ended, in order: what intake has to do again after a start."""
+        ...
+
+    async def end_arrival(
+        self,
+        thread: str,
+        seq: int,
+        ending: Ending,
+        reason: str = "",
+        posts: Sequence[PostRow] = (),
+        *,
+        person: PersonRow | None = None,
+        settings: ThreadSettings | None = None,
+    ) -> bool:
+        """End one arrival with its effect and its reply. False: it had ended before, nothing was written."""
+        ...
+
+    async def stop(self, thread: str, seq: int, *, person: str, fresh: bool, posts: Sequence[PostRow], closing: Closing) -> int:
+        """The command at ``seq`` ends everything said before it in its thread, running, parked or waiting; raises the generation;
+        voids open questions; closes drafts and cards; ends itself as answered. ``fresh``: a new session too.
+        Returns how many arrivals were stopped; 0 and nothing written when the command had ended before."""
+        ...
+
+
+class Threads(Protocol):
+    """Owning a thread and running its turn. Every method with a claim raises LeaseLost when the generation moved on."""
+
+    async def claim(self, owner: str, *, limit: int, ttl: float) -> list[Claim]:
+        """Oldest ready threads first. An expired lease of another owner may be taken; its open turn then counts a death."""
+        ...
+
+    async def renew(self, claims: Sequence[Claim], ttl: float) -> set[Claim]:
+        """Returns the lost ones."""
+        ...
+
+    async def work(self, claim: Claim, turn: str, *, collect: bool, step: ToStep) -> Work | None:
+        """The open turn (resumed), or a new one under the id ``turn`` with the head of the mailbox (``collect``: all of it; an album: its parts),
+        its user steps written. None: nothing to do, the lease is given back."""
+        ...
+
+    async def steer(self, claim: Claim, turn: str, step: ToStep) -> tuple[tuple[int, UserStep], ...]:
+        """Takes waiting messages into the running turn as user steps."""
+        ...
+
+    async def record(
+        self, claim: Claim, turn: str, steps: Sequence[Step], *, posts: Sequence[PostRow] = (), usage: Usage | None = None
+    ) -> tuple[int, ...]:
+        """Append steps; returns their numbers. A call starts once and ends once: a second time raises Conflict."""
+        ...
+
+    async def park(self, claim: Claim, turn: str, asks: Sequence[Ask], *, timeout: float, card: Card, closing: Closing) -> None:
+        """Questions, the first one's card, turn state and the release of the lease in one transaction. One question is open per thread."""
+        ...
+
+    async def finish(
+        self,
+        claim: Claim,
+        turn: str,
+        steps: Sequence[Step],
+        posts: Sequence[PostRow],
+        *,
+        state: Literal["done", "failed", "stopped"],
+        reason: str = "",
+    ) -> None:
+        """Steps, posts, the turn's end, the arrivals' endings (done: first answered, others merged; failed: dead; stopped: stopped)
+        and the release of the lease in one transaction. The first post into the turn's own thread takes the place of
+        the turn's draft, if there is one that was or may have been sent; a draft that was not is dropped."""
+        ...
+
+    async def interrupt(self, claim: Claim, turn: str, closing: Closing) -> None:
+        """Busy mode interrupt: the turn stops, its arrivals end as merged (their steps stay in the transcript), the lease is given back."""
+        ...
+
+    async def release(self, claim: Claim, turn: str | None = None, *, retry_after: float = 0.0, error: str | None = None) -> None:
+        """Give the thread back, the turn stays open. With ``error`` the turn's attempts grow by one."""
+        ...
+
+    async def reclaim(self, owner: str) -> int:
+        """At boot, proven alone by the lock of the home (SQLite): all leases of others are dead at once; open turns count a death."""
+        ...
+
+    async def steps(self, thread: str, since: int) -> list[tuple[int, Step]]: ...
+    async def draft(self, claim: Claim, turn: str, row: PostRow) -> bool:
+        """A draft of a running turn. False: the turn is not running any more, nothing was written."""
+        ...
+
+
+class Approvals(Protocol):
+    """Questions, and who may do what."""
+
+    async def answer(
+        self,
+        approval: str,
+        verdict: Literal["allowed", "denied"],
+        *,
+        person: str,
+        word: str = "",
+        scope: Scope = "once",
+        grant: Grant | None = None,
+        arrival: tuple[str, int] | None = None,
+        posts: Sequence[PostRow] = (),
+        late: Sequence[PostRow] = (),
+        card: Card,
+        closing: Closing,
+    ) -> Literal["ok", "late", "unknown"]:
+        """Single use, before its deadline by the store's clock. ok: verdict, grant, ``posts``, the card's closing, and either the next question of
+        the thread is asked or the thread becomes ready. late, unknown: only ``late`` posts. The ``arrival`` ends as answered (refused when late), same transaction."""
+        ...
+
+    async def consume(self, claim: Claim, turn: str, call: str, digest: str) -> Verdict | None:
+        """What a human said about this very call: once. None: nobody was asked, the digest differs, or it was used."""
+        ...
+
+    async def expire(self, card: Card, closing: Closing) -> int:
+        """Overdue questions become expired; the next one is asked or the thread becomes ready."""
+        ...
+
+    async def next_deadline(self) -> datetime | None: ...
+    async def open_questions(self, thread: str | None = None) -> list[Asked]: ...
+    async def grants(self) -> list[Grant]: ...
+    async def people(self) -> list[PersonRow]: ...
+    async def save_person(self, row: PersonRow) -> None: ...
+
+
+class Outbox(Protocol):
+    """Speaking: for the instance that holds the channel's lease."""
+
+    async def post(self, rows: Sequence[PostRow]) -> None:
+        """Posts that belong to no turn (notices to the owner). A known id is ignored."""
+        ...
+
+    async def outgoing(self, channel: str, account: str, threads: Collection[str] | None = None) -> list[OutRow]:
+        """Heads: the oldest open row of each thread (of the given ones), whether its time has come or not."""
+        ...
+
+    async def sending(self, id: str, parts: Sequence[PartState]) -> None:
+        """Before the first call, and after each upload or part: what will be said is frozen."""
+        ...
+
+    async def sent(self, id: str, parts: Sequence[PartState]) -> None: ...
+    async def unsent(self, id: str, *, retry_after: float | None, error: str, parts: Sequence[PartState] | None = None) -> None:
+        """``retry_after`` None: dead letter. ``parts`` () forgets the frozen parts (only after Rejected: a plain rendering follows)."""
+        ...
+
+    async def retry_post(self, id: str) -> bool:
+        """An owner brings a dead row back."""
+        ...
+
+    async def drop_post(self, id: str) -> bool: ...
+
+
+class Store(Mailbox, Threads, Approvals, Outbox, Protocol):
+    """Raises Unavailable (outcome unknown: ask again with the same ids), LeaseLost (nothing written), Conflict (a law of the schema)."""
+
+    async def lease(self, name: str, owner: str, ttl: float) -> int | None:
+        """One at a time in the whole fleet: the generation, or None while another holds it. Renews one's own."""
+        ...
+
+    async def unlease(self, name: str, owner: str) -> None: ...
+    def listen(self, hear: Callable[[Sequence[Hint]], None]) -> Callable[[], None]:
+        """``hear`` is called on the event loop after commits; returns what ends it."""
+        ...
+
+    async def audit(self, kind: str, body: str) -> None:
+        """Append to this writer's hash chain."""
+        ...
+
+    async def retry_arrival(self, thread: str, seq: int) -> bool:
+        """An owner brings a dead arrival back as a new one under the key ``retry:<thread>.<seq>.<n>``."""
+        ...
+
+    async def prune(self, before: datetime) -> int:
+        """Small batches of what ended long ago; ``seen`` outlives bodies by rule. Waiting edits without an original end as noted after 10 minutes."""
+        ...

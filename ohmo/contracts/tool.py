@@ -1,0 +1,114 @@
+"""What a tool is, and what may be said about a call before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from channels.contract import Choice, Outbound
+from ohmo.contracts.messages import ToolCall, ToolResult
+
+Input = TypeVar("Input", bound=BaseModel, contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    kind: Literal["permission", "question"]
+    title: str
+    detail: str
+    choices: tuple[Choice, ...]
+    digest: str  # canonical hash of tool, arguments, cwd, person
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a human said about one call. ``word``: free text or the chosen value."""
+
+    state: Literal["allowed", "denied", "expired"]
+    scope: Literal["once", "session", "always"] = "once"
+    word: str = ""
+    person: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a call will touch, declared by the tool from validated arguments. Drives path locks, policy, carry-over and the sandbox."""
+
+    reads: tuple[Path, ...] = ()
+    writes: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] = ()
+    command: str | None = None
+    effect: Literal["none", "house", "repeatable", "once"] = "once"  # none: read-only. house: only rows committed with the result
+    question: Question | None = None  # AskUser: what a person has to answer before the call may run
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """``posts`` are committed together with the result: they happen once or not at all."""
+
+    result: ToolResult
+    posts: tuple[Outbound, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    turn: str
+    call: str
+    thread: str
+    person: str
+    cwd: Path
+    deadline: float  # monotonic seconds
+    mode: Literal["default", "plan", "full_auto"]
+    role: Literal["guest", "user", "admin", "owner"]
+    session: str  # id of the present session: scope of "allow for this session"
+    progress: Callable[[str], None]
+    word: str = ""  # what the person answered to ``Footprint.question``
+
+
+class Tool(Protocol, Generic[Input]):
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def input(self) -> type[BaseModel]: ...
+    def footprint(self, arguments: Input, cwd: Path) -> Footprint: ...
+    async def run(self, arguments: Input, context: CallContext) -> ToolOutput:
+        """May be cancelled at any await and must leave nothing running. Raises nothing it can express as an error result."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    layer: str
+    arguments: dict[str, object] | None = None  # a hook may have rewritten them
+    word: str = ""  # the answer to a question
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    layer: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    layer: str
+    question: Question
+
+
+Decision = Allow | Deny | Ask
+
+
+class Gate(Protocol):
+    """Hooks, then policy, then what a human already answered. Never waits for a human: Ask parks the turn."""
+
+    async def judge(
+        self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Callable[[str], Awaitable[Verdict | None]]
+    ) -> Decision:
+        """``answered(digest)`` consumes what a human said about this very call, once."""
+        ...

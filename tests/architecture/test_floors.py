@@ -1,0 +1,227 @@
+"""Imports go down only; rooms on one floor do not know each other."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+FLOORS: dict[int, tuple[str, ...]] = {
+    0: ("channels.contract", "channels.errors"),
+    1: ("ohmo.contracts", "channels.registry", "channels.text", "channels.testing"),
+    2: (
+        "ohmo.config",
+        "ohmo.store",
+        "ohmo.bus",
+        "ohmo.lifecycle",
+        "ohmo.processes",
+        "ohmo.logs",
+        "ohmo.discovery",
+        "ohmo.media",
+        "ohmo.ids",
+        "ohmo.failpoints",
+        "channels",
+    ),
+    3: (
+        "ohmo.providers",
+        "ohmo.permissions",
+        "ohmo.sandbox",
+        "ohmo.hooks",
+        "ohmo.skills",
+        "ohmo.plugins",
+        "ohmo.memory",
+        "ohmo.mcp",
+        "ohmo.codeintel",
+        "ohmo.checkpoints",
+    ),
+    4: ("ohmo.engine", "ohmo.context"),
+    5: ("ohmo.sessions", "ohmo.cron", "ohmo.swarm", "ohmo.harness"),
+    6: ("ohmo.tools", "ohmo.commands", "ohmo.autopilot"),
+    7: ("ohmo.gateway", "ohmo.control", "ohmo.tui"),
+    8: ("ohmo.assembly",),
+    9: ("ohmo.daemon", "ohmo.worker", "ohmo.testing"),
+    10: ("ohmo.cli", "ohmo.__main__"),
+}
+# Small trades of floor 2 that carry no state and that every higher room may use; they know nothing themselves.
+PLAIN = ("ohmo.ids", "ohmo.failpoints")
+SDKS: dict[str, str] = {  # SDK -> the one room that imports it
+    "slack_sdk": "channels.slack.client",
+    "telegram": "channels.telegram.client",
+    "mautrix": "channels.matrix.client",
+    "discord": "channels.discord.client",
+    "lark_oapi": "channels.feishu.client",
+    "anthropic": "ohmo.providers.anthropic",
+    "openai": "ohmo.providers.openai",
+    "asyncpg": "ohmo.store.postgres",
+    "croniter": "ohmo.cron",
+}
+
+
+def modules() -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for package in ("ohmo", "channels"):
+        for path in (ROOT / package).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            found[name] = path
+    return found
+
+
+def room_of(module: str) -> tuple[int, str] | None:
+    best: tuple[int, str] | None = None
+    for floor, rooms in FLOORS.items():
+        for room in rooms:
+            if (module == room or module.startswith(room + ".")) and (best is None or len(room) > len(best[1])):
+                best = (floor, room)
+    if best is not None and best[1] == "channels":  # each platform is a room of its own
+        parts = module.split(".")
+        return best[0], ".".join(parts[:2])
+    return best
+
+
+def imports(path: Path) -> list[tuple[int, str]]:
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            known = modules()
+            found += [(node.lineno, full if (full := f"{node.module}.{alias.name}") in known else node.module) for alias in node.names]
+    return found
+
+
+def violations() -> list[str]:
+    wrong: list[str] = []
+    for module, path in modules().items():
+        if module in ("ohmo", "channels"):
+            continue
+        own = room_of(module)
+        if own is None:
+            wrong.append(f"{module}: stands on no floor; add its room to FLOORS")
+            continue
+        for line, target in imports(path):
+            if target.split(".")[0] not in ("ohmo", "channels") or target in ("ohmo", "channels"):
+                continue
+            other = room_of(target)
+            if other is None:
+                wrong.append(f"{module}:{line}: {target} stands on no floor")
+            elif other[1] == own[1] or other[1] in PLAIN:
+                continue
+            elif other[0] >= own[0]:
+                wrong.append(f"{module}:{line}: floor {own[0]} imports {target} of floor {other[0]}")
+    return wrong
+
+
+def test_imports_go_down_only() -> None:
+    assert violations() == []
+
+
+def test_channels_import_nothing_of_ohmo() -> None:
+    wrong = [f"{m}:{line}" for m, p in modules().items() if m.startswith("channels") for line, t in imports(p) if t.split(".")[0] == "ohmo"]
+    assert wrong == []
+
+
+def test_contract_uses_the_standard_library_only() -> None:
+
+    for name in ("channels.contract", "channels.errors"):
+        for line, target in imports(modules()[name]):
+            assert target.split(".")[0] in sys.stdlib_module_names or target.startswith("channels."), f"{name}:{line}: {target}"
+
+
+@pytest.mark.parametrize(("sdk", "home"), sorted(SDKS.items()))
+def test_each_sdk_is_imported_by_one_room(sdk: str, home: str) -> None:
+    wrong = [
+        f"{m}:{line}"
+        for m, p in modules().items()
+        for line, t in imports(p)
+        if t.split(".")[0] == sdk and not (m == home or m.startswith((home + ".", home + "_")))
+    ]
+    assert wrong == []
+
+
+def test_only_the_cli_imports_inside_functions() -> None:
+    wrong: list[str] = []
+    for module, path in modules().items():
+        if module.startswith("ohmo.cli") or module == "ohmo.__main__":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                wrong += [f"{module}:{inner.lineno}" for inner in ast.walk(node) if isinstance(inner, ast.Import | ast.ImportFrom)]
+    assert wrong == []
+
+
+BROAD = {  # the named boundaries where everything may be caught, each with its reason
+    "ohmo/store/writer.py": "one bad operation must not take the writer and its neighbours down",
+    "ohmo/lifecycle.py": "supervision",
+    "ohmo/engine/executor.py": "tool execution: every exit is a value",
+    "ohmo/gateway/switchboard.py": "channel supervision",
+    "ohmo/worker.py": "worker main",
+}
+
+
+def test_everything_is_caught_only_at_the_named_boundaries() -> None:
+    wrong: list[str] = []
+    for module, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ExceptHandler):
+                names = [n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)] if node.type is not None else ["everything"]
+                if {"Exception", "BaseException", "everything"} & set(names) and str(path.relative_to(ROOT)) not in BROAD:
+                    wrong.append(f"{module}:{node.lineno}")
+    assert wrong == []
+
+
+FORBIDDEN = {"utils", "helpers", "common", "manager", "runtime", "base", "misc"}
+
+
+def test_names_say_what_a_room_is_for() -> None:
+    assert [m for m in modules() if FORBIDDEN & set(m.split("."))] == []
+
+
+def test_every_module_says_what_it_is_in_one_sentence() -> None:
+    assert [m for m, p in modules().items() if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))] == []
+
+
+def test_no_file_passes_400_lines_and_no_function_60() -> None:
+    wrong: list[str] = []
+    for module, path in modules().items():
+        text = path.read_text(encoding="utf-8")
+        if text.count("\n") > 400:
+            wrong.append(f"{module}: {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno > 60:
+                wrong.append(f"{module}:{node.lineno} {node.name}: {(node.end_lineno or 0) - node.lineno} lines")
+    assert wrong == []
+
+
+def test_top_level_of_the_repository_is_what_the_card_says() -> None:
+    allowed = {
+        "pyproject.toml",
+        "ohmo",
+        "channels",
+        "deploy",
+        "tests",
+        "config.example.yaml",
+        "Dockerfile",
+        "README.md",
+        "docs",
+        "benchmarks",
+        "Makefile",
+        ".ci",
+        ".gitignore",
+        ".git",
+        ".dockerignore",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "requirements.lock",
+        "requirements-dev.lock",
+    }
+
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    assert {line.split("/")[0] for line in tracked if line} <= allowed
