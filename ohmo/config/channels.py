@@ -1,0 +1,194 @@
+"""The part of ``channels`` that every platform shares, and how a platform's own keys are read with its own model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from channels.contract import Manifest
+from ohmo.config.models import ChannelPolicy
+from ohmo.config.problems import from_pydantic, raise_all, unknown_key, unknown_name
+from ohmo.config.secrets import Secret, SecretMissing, Vault
+from ohmo.config.source import Path, Plain, Problem, Source
+
+POLICY_KEYS = tuple(ChannelPolicy.model_fields)
+ON_BY_DEFAULT = ("web",)
+LATER = ("discord", "feishu")  # named in config.example.yaml, built later
+LITERAL = "a secret stands in a file that others can read; run chmod 600 on it, or write env:NAME"
+
+
+@dataclass(frozen=True, slots=True)
+class RawChannel:
+    """One account of one platform: the shared keys read, the platform's own still as written."""
+
+    name: str
+    policy: ChannelPolicy
+    settings: Mapping[str, Plain]
+    path: Path = ()
+    source: Source = field(default=Source("defaults"), repr=False)
+    vault: Vault = field(default_factory=lambda: Vault({}), repr=False)
+
+    @property
+    def enabled(self) -> bool:
+        return self.policy.enabled
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A channel that is enabled and whose settings its platform's model accepted. ``settings`` is a ``manifest.settings`` with secrets filled in."""
+
+    manifest: Manifest
+    policy: ChannelPolicy
+    settings: Any
+
+
+def read_channels(source: Source, vault: Vault) -> tuple[tuple[RawChannel, ...], list[Problem]]:
+    """Every channel of the file, and those that are on by default."""
+    written = source.data.get("channels")
+    table = written if isinstance(written, dict) else {}
+    found: list[RawChannel] = []
+    problems: list[Problem] = []
+    for name in (*table, *(name for name in ON_BY_DEFAULT if name not in table)):
+        body = table.get(name)
+        accounts = body if isinstance(body, list) else [body]
+        for number, account in enumerate(accounts):
+            path: Path = ("channels", name, number) if isinstance(body, list) else ("channels", name)
+            if account is not None and not isinstance(account, dict):
+                problems.append(source.problem(path, "expected keys and values, for example {enabled: true}"))
+                continue
+            channel, wrong = _read_one(name, account or {}, path, source, vault)
+            problems += wrong
+            found += [channel] if channel is not None else []
+        problems += _twins([channel for channel in found if channel.name == name])
+    return tuple(found), problems
+
+
+def channel_problems(channels: Sequence[RawChannel], manifests: Mapping[str, Manifest]) -> list[Problem]:
+    """Everything wrong with the platforms' own keys; also unknown keys of disabled channels."""
+    return _open_all(channels, manifests)[1]
+
+
+def decode_channel(raw: RawChannel, manifest: Manifest) -> tuple[ChannelPolicy, Any]:
+    """The shared keys, and the platform's own as an instance of ``manifest.settings`` with its secrets filled in.
+
+    Only for an enabled channel. Raises ConfigError with one line for each problem."""
+    settings, problems = _decode(raw, manifest)
+    raise_all(problems)
+    return raw.policy, settings
+
+
+def open_channels(channels: Sequence[RawChannel], manifests: Mapping[str, Manifest]) -> tuple[Opened, ...]:
+    """All enabled channels. Raises ConfigError with every problem of every channel, also keys of disabled ones."""
+    opened, problems = _open_all(channels, manifests)
+    raise_all(problems)
+    return tuple(opened)
+
+
+def _open_all(channels: Sequence[RawChannel], manifests: Mapping[str, Manifest]) -> tuple[list[Opened], list[Problem]]:
+    opened: list[Opened] = []
+    problems: list[Problem] = []
+    for raw in channels:
+        manifest = manifests.get(raw.name)
+        if manifest is None:
+            if raw.name in LATER and not raw.enabled:
+                continue
+            text = "this channel comes in a later version; remove it or set enabled: false" if raw.name in LATER else ""
+            problems.append(raw.source.problem(raw.path, text or unknown_name("channel", raw.name, sorted(manifests))))
+        elif raw.enabled:
+            settings, wrong = _decode(raw, manifest)
+            problems += wrong
+            if not wrong:
+                opened.append(Opened(manifest, raw.policy, settings))
+        else:
+            problems += _unknown_keys(raw, manifest)
+    return opened, problems
+
+
+def _read_one(name: str, body: dict[str, Plain], path: Path, source: Source, vault: Vault) -> tuple[RawChannel | None, list[Problem]]:
+    shared: dict[str, Plain] = {key: value for key, value in body.items() if key in POLICY_KEYS}
+    own = {key: value for key, value in body.items() if key not in POLICY_KEYS}
+    if name in ON_BY_DEFAULT:
+        shared.setdefault("enabled", True)
+    try:
+        return RawChannel(name, ChannelPolicy.model_validate(shared), own, path, source, vault), []
+    except ValidationError as error:
+        return None, from_pydantic(error, ChannelPolicy, source, path)
+
+
+def _twins(accounts: Sequence[RawChannel]) -> list[Problem]:
+    if len(accounts) < 2:
+        return []
+    known: set[str | None] = set()
+    problems: list[Problem] = []
+    for channel in accounts:
+        name = channel.policy.account
+        if name is None:
+            problems.append(channel.source.problem(channel.path, "several accounts of one platform: give each its own account: NAME"))
+        elif name in known:
+            problems.append(channel.source.problem((*channel.path, "account"), f"{name} is the name of another account; give each its own"))
+        known.add(name)
+    return problems
+
+
+def _decode(raw: RawChannel, manifest: Manifest) -> tuple[Any, list[Problem]]:
+    problems = _unknown_keys(raw, manifest)
+    fields = _fields(manifest)
+    values: dict[str, object] = {key: value for key, value in raw.settings.items() if key in fields}
+    for name in manifest.secrets:
+        wrong = _fill_in(raw, name, fields.get(name), values)
+        problems += [wrong] if wrong is not None else []
+    if problems:
+        return None, problems
+    try:
+        return TypeAdapter(manifest.settings).validate_python(values), []
+    except ValidationError as error:
+        return None, from_pydantic(error, manifest.settings, raw.source, raw.path, POLICY_KEYS)
+
+
+def _unknown_keys(raw: RawChannel, manifest: Manifest) -> list[Problem]:
+    known = list(_fields(manifest))
+    return [raw.source.problem((*raw.path, key), unknown_key(key, [*known, *POLICY_KEYS])) for key in raw.settings if key not in known]
+
+
+def _fields(manifest: Manifest) -> dict[str, Any]:
+    table = cast("Mapping[str, Any]", getattr(manifest.settings, "model_fields", {}))
+    return {field.alias or name: field for name, field in table.items()}
+
+
+def _fill_in(raw: RawChannel, name: str, field: Any, values: dict[str, object]) -> Problem | None:
+    """Replace the reference by the value. Not written: the model's default, else ``env:CHANNEL_NAME``; a default that leads nowhere
+    is left out when the model can do without."""
+    written = raw.settings.get(name)
+    path = (*raw.path, name)
+    if name in raw.settings and not isinstance(written, str) and written is not None:
+        return raw.source.problem(path, "expected env:NAME, file:PATH, keyring:SERVICE/NAME or the value in quotes")
+    optional = field is not None and not field.is_required()
+    default: object = field.default if field is not None and optional else f"env:{raw.name.upper()}_{name.upper()}"
+    if isinstance(default, str) and Secret(default).kind == "literal":
+        default = None
+    if written is None and (name in raw.settings or not isinstance(default, str)):
+        values[name] = None
+        return None if optional else raw.source.problem(path, "missing secret: write env:NAME, file:PATH or keyring:SERVICE/NAME")
+    secret = Secret(written if isinstance(written, str) else str(default))
+    if isinstance(written, str) and secret.kind == "literal" and not raw.source.private:
+        return raw.source.problem(path, LITERAL)
+    try:
+        values[name] = raw.vault.reveal(secret)
+    except SecretMissing as error:
+        values.pop(name, None)
+        if written is None and optional and _may_be_none(field):
+            values[name] = None
+            return None
+        return raw.source.problem(path, f"{error}; set it, or write env:NAME, file:PATH or keyring:SERVICE/NAME")
+    return None
+
+
+def _may_be_none(field: Any) -> bool:
+    try:
+        TypeAdapter(field.annotation).validate_python(None)
+    except ValidationError:
+        return False
+    return True

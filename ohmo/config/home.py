@@ -1,0 +1,91 @@
+"""The home folder: where everything of one ohmo lies. Standard library only, because every client command starts here."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ohmo.contracts.errors import ConfigError
+
+_FOLDERS = ("run", "logs", "state", "media", "spill", "cache", "memory", "skills")
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """``root`` is absolute; nothing is created before ``prepare``."""
+
+    root: Path
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config.yaml"
+
+    @property
+    def database(self) -> Path:
+        return self.root / "ohmo.db"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "lock"
+
+    @property
+    def token(self) -> Path:
+        return self.root / "run" / "token"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "logs" / "ohmo.jsonl"
+
+    @property
+    def media(self) -> Path:
+        return self.root / "media"
+
+    @property
+    def spill(self) -> Path:
+        return self.root / "spill"
+
+    def state(self, channel: str) -> Path:
+        """A channel's private folder."""
+        return self.root / "state" / channel
+
+    def socket(self) -> Path:
+        """Where the running daemon listens: ``run/ohmo.sock``, or the path in ``run/ohmo.sock.path`` when ours would be too long."""
+        try:
+            return Path((self.root / "run" / "ohmo.sock.path").read_text(encoding="utf-8").strip())
+        except (OSError, UnicodeDecodeError):
+            return self.root / "run" / "ohmo.sock"
+
+    def foreign(self) -> bool:
+        """Another program's folder of the same name (OpenHarness keeps ``gateway.json`` there)."""
+        return (self.root / "gateway.json").exists() and not self.database.exists()
+
+    def prepare(self) -> None:
+        """Create the home (0700) and its folders. Raises ConfigError: foreign, not a folder, not writable."""
+        try:
+            if self.foreign():
+                raise ConfigError(f"{self.root} belongs to another program (it holds gateway.json); set OHMO_HOME to a folder of its own")
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.root.stat().st_uid == os.geteuid() and stat.S_IMODE(self.root.stat().st_mode) & 0o077:
+                self.root.chmod(0o700)
+            for name in _FOLDERS:
+                (self.root / name).mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{self.root}: cannot use this folder as home ({error.strerror}); set OHMO_HOME to one you own") from error
+        if not os.access(self.root, os.R_OK | os.W_OK | os.X_OK):
+            raise ConfigError(f"{self.root}: not readable and writable for you; set OHMO_HOME to a folder you own")
+
+
+def find_home(environ: Mapping[str, str]) -> Home:
+    """``$OHMO_HOME``, else ``~/.ohmo``. Raises ConfigError when neither is known."""
+    written = environ.get("OHMO_HOME", "").strip()
+    user = environ.get("HOME", "").strip()
+    if not written:
+        if not user:
+            raise ConfigError("neither OHMO_HOME nor HOME is set; set OHMO_HOME to the folder ohmo may use")
+        return Home(Path(user) / ".ohmo")
+    if (written == "~" or written.startswith("~/")) and user:
+        written = user + written[1:]
+    return Home(Path(written).absolute())

@@ -1,0 +1,27 @@
+"""Keys that are read and checked but whose part of ohmo is not built yet: asking for one is an error, not a silence."""
+
+from __future__ import annotations
+
+from ohmo.config.models import Written
+from ohmo.config.source import Path, Problem, Source
+
+_FOREIGN = ("claude", "codex", "opencode", "gemini")
+
+
+def not_yet(written: Written, source: Source) -> list[Problem]:
+    """One problem for each thing that was asked for in vain."""
+    asked: list[tuple[Path, str]] = []
+    for name, profile in written.profiles.items():
+        if profile.provider in _FOREIGN:
+            asked.append((("profiles", name, "provider"), f"{profile.provider} as a provider"))
+    if written.sandbox.backend not in ("auto", "none"):
+        asked.append((("sandbox", "backend"), "the sandbox"))
+    if written.mcp:
+        asked.append((("mcp",), "MCP servers"))
+    if written.cron.jobs:
+        asked.append((("cron", "jobs"), "scheduled jobs"))
+    if written.web_search.provider is not None:
+        asked.append((("web_search", "provider"), "web search"))
+    if written.remote is not None:
+        asked.append((("remote",), "remote storage"))
+    return [source.problem(path, f"{what}: comes in a later version; remove this") for path, what in asked]

@@ -1,0 +1,279 @@
+"""Every key of ``config.yaml`` with its type and default. Unknown keys are errors, values are frozen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+from ohmo.config.secrets import Secret
+from ohmo.config.values import Amount, Count, Duration, ExpandedText, Flag, Many, Name, Place, Rule, Size, duration
+
+ProviderName = Literal["auto", "anthropic", "openai", "offline", "claude", "codex", "opencode", "gemini"]
+Mode = Literal["default", "plan", "full_auto"]
+_PERSON = re.compile(r"[a-z][a-z0-9_]*:\S.*")
+_LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
+DEFAULT_KEY = {"auto": "env:ANTHROPIC_API_KEY", "anthropic": "env:ANTHROPIC_API_KEY", "openai": "env:OPENAI_API_KEY"}
+
+
+class Section(BaseModel):
+    """A group of keys. Written without a value it means its defaults."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_default=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_default(cls, value: Any) -> Any:
+        return {} if value is None else value
+
+
+def _person(value: str) -> str:
+    if _PERSON.fullmatch(value) is None:
+        raise ValueError("expected CHANNEL:ID, for example slack:U123")
+    return value
+
+
+def _listen(value: object) -> object:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = f"127.0.0.1:{value}"
+    if isinstance(value, str) and ((match := _LISTEN.fullmatch(value)) is None or int(match["port"]) > 65_535):
+        raise ValueError("expected HOST:PORT, for example 127.0.0.1:7717, or null for the unix socket only")
+    return value
+
+
+def _keep(value: object) -> object:
+    return None if value is None or (isinstance(value, str) and value.lower() == "forever") else duration(value)
+
+
+def _url(value: str) -> str:
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("expected an address that begins with http:// or https://")
+    return value
+
+
+def _store_url(value: str) -> str:
+    if value.startswith(("env:", "file:", "keyring:", "postgresql://", "postgres://", "sqlite:////")):
+        return value
+    raise ValueError("expected sqlite:///${OHMO_HOME}/ohmo.db or postgresql://…")
+
+
+def _unwritten() -> Any:
+    return {}
+
+
+PersonAddress = Annotated[str, AfterValidator(_person)]
+Url = Annotated[str, AfterValidator(_url)]
+Keep = Annotated[
+    timedelta | None, BeforeValidator(_keep), WithJsonSchema({"type": ["string", "number", "null"], "examples": ["30d", "forever"]})
+]
+
+
+class Profile(Section):
+    provider: ProviderName = "auto"
+    base_url: Url | None = None
+    api_key: Secret | None = None
+    models: Many[Annotated[str, Field(min_length=1)]] = ()  # order = tier, small to large; the last is the default
+    weak_model_hints: Flag = False
+    fallback: Many[str] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_key(cls, value: Any) -> Any:
+        """The key's default follows the provider, so that ``provider: openai`` alone is enough."""
+        written: dict[str, Any] = {} if value is None else value
+        if not isinstance(written, dict) or "api_key" in written:
+            return value
+        key = DEFAULT_KEY.get(str(written.get("provider", "auto")))
+        return {**written, "api_key": key} if key is not None else written
+
+
+class PermissionSettings(Section):
+    mode: Mode = "default"
+    preset: Literal["safe", "balanced", "full"] = "balanced"
+    allow: Many[Rule] = ()
+    ask: Many[Rule] = ()
+    deny: Many[Rule] = ()
+    approval_timeout: Duration = timedelta(seconds=300)
+
+
+class Sandbox(Section):
+    backend: Literal["auto", "bubblewrap", "landlock", "docker", "none"] = "auto"
+    memory: Size = 2 * 2**30
+    cpus: Annotated[float, Field(gt=0)] = 1.0
+    pids: Count = 256
+    timeout: Duration = timedelta(seconds=600)
+    image: str | None = None
+    network: Literal["ask", "on", "off"] = "ask"
+
+
+class Budget(Section):
+    usd: Amount | None = None
+    tokens: Count | None = None
+
+
+class Budgets(Section):
+    turn: Budget = Budget()
+    thread: Budget = Budget()
+    person_day: Budget = Budget()
+    day: Budget = Budget()
+    job: Budget = Budget()
+
+
+class Limits(Section):
+    max_steps: Count = 50
+    turn_timeout: Duration = timedelta(minutes=30)
+    parallel_tools: Count = 8
+    concurrent_turns: Count = 32
+    queue: Count = 1024
+    compaction_reserve: Annotated[int, Field(ge=0)] = 13_000
+    bash_output: Annotated[Size, Field(ge=1024, le=64 * 1024)] = 12 * 1024
+    web_output: Annotated[Size, Field(ge=1024, le=1024 * 1024)] = 50 * 1024
+    read_lines: Count = 200
+
+
+class Sessions(Section):
+    scope: Literal["per_thread", "per_person"] = "per_thread"
+    busy: Literal["queue", "steer", "interrupt", "collect"] = "queue"
+    idle_reset: Duration | None = None
+
+
+class StoreSettings(Section):
+    url: Annotated[ExpandedText, AfterValidator(_store_url)] = "sqlite:///${OHMO_HOME}/ohmo.db"
+
+
+class Control(Section):
+    listen: Annotated[str | None, BeforeValidator(_listen)] = "127.0.0.1:7717"
+    metrics: Flag = True
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Host and port; None: the unix socket only."""
+        match = _LISTEN.fullmatch(self.listen) if self.listen is not None else None
+        return (match["host"].strip("[]"), int(match["port"])) if match is not None else None
+
+
+class Roles(Section):
+    owner: Many[PersonAddress] = ()
+    admin: Many[PersonAddress] = ()
+    user: Many[PersonAddress] = ()
+    guest: Many[PersonAddress] = ()
+
+
+class Access(Section):
+    roles: Roles = Roles()
+    default_role: Literal["guest", "user", "admin"] = "user"
+
+
+class AllowList(Section):
+    people: Many[Name] = ()
+    groups: Many[Name] = ()
+
+
+class CatchUp(Section):
+    max_age: Duration = timedelta(hours=24)
+    max_messages: Annotated[int, Field(ge=0)] = 100
+
+
+class ChannelPolicy(Section):
+    """The keys every channel takes."""
+
+    enabled: Flag = False
+    dm: Literal["pairing", "allowlist", "open", "off"] = "pairing"
+    groups: Literal["allowlist", "open", "off"] = "allowlist"
+    mention: Literal["required", "optional"] = "required"
+    allow: AllowList = AllowList()
+    catch_up: CatchUp = CatchUp()
+    streaming: Literal["off", "edits", "native", "preview"] | None = None  # None: the best the platform offers
+    account: Name | None = None  # the owner's word for one of several accounts
+
+
+class McpServer(Section):
+    command: str | None = None
+    args: Many[str] = ()
+    env: Mapping[str, Secret] = Field(default_factory=dict)
+    url: Url | None = None
+    transport: Literal["http", "sse"] = "http"
+    headers: Mapping[str, Secret] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> McpServer:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("give either command (a program to start) or url (a server to reach)")
+        return self
+
+
+class Job(Section):
+    name: Annotated[str, Field(min_length=1)]
+    prompt: Annotated[str, Field(min_length=1)]
+    schedule: str | None = None
+    at: str | None = None
+    every: Duration | None = None
+    tz: str | None = None
+    to: PersonAddress | None = None
+    thread: str | None = None
+    rules: Many[Rule] = ()
+    secrets: Mapping[str, Secret] = Field(default_factory=dict)
+    deadline: Duration | None = None
+    catch_up: Literal["none", "once", "all"] = "once"
+    overlap: Literal["skip", "queue"] = "skip"
+    when: Literal["always", "changed", "wrong"] = "always"
+    enabled: Flag = True
+
+    @model_validator(mode="after")
+    def _one_time(self) -> Job:
+        if sum(value is not None for value in (self.schedule, self.at, self.every)) != 1:
+            raise ValueError("give exactly one of schedule, at, every")
+        return self
+
+
+class Cron(Section):
+    timezone: str = "local"
+    jobs: Many[Job] = ()
+
+
+class Retention(Section):
+    inbox: Keep = timedelta(days=30)
+    transcripts: Keep = None
+    spill: Keep = timedelta(days=7)
+    media: Keep = timedelta(days=90)
+
+
+class WebSearch(Section):
+    provider: Literal["brave", "tavily", "searxng"] | None = None
+    api_key: Secret | None = None
+
+
+class Remote(Section):
+    endpoint: Url
+    bucket: str
+    prefix: str = ""
+    access_key: Secret
+    secret_key: Secret
+    pull: Duration = timedelta(seconds=30)
+
+
+class Written(Section):
+    """The whole file. Channels stay raw: their platforms know their own keys."""
+
+    profile: str = "default"
+    profiles: Mapping[str, Profile] = Field(default_factory=lambda: {"default": Profile.model_validate({})})
+    workspace: Place = Path("~/ohmo-workspace")
+    permissions: PermissionSettings = PermissionSettings()
+    sandbox: Sandbox = Sandbox()
+    budgets: Budgets = Budgets()
+    limits: Limits = Limits()
+    sessions: Sessions = Sessions()
+    store: StoreSettings = Field(default_factory=_unwritten)  # its default holds ${OHMO_HOME}, so it is read like a written one
+    control: Control = Control()
+    owner: Many[PersonAddress] = ()
+    access: Access = Access()
+    channels: Mapping[str, Any] = Field(default_factory=dict)
+    mcp: Mapping[str, McpServer] = Field(default_factory=dict)
+    cron: Cron = Cron()
+    retention: Retention = Retention()
+    web_search: WebSearch = WebSearch()
+    remote: Remote | None = None

@@ -1,0 +1,47 @@
+"""What ``permissions.preset`` fills in. Explicit keys win: a written mode, and a rule of the owner for the same tool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from ohmo.config.models import Mode, PermissionSettings
+
+_READ_ONLY_SHELL = tuple(  # commands that no argument turns into a writer (git diff --output and uniq IN OUT would)
+    f"Bash({command}:*)"
+    for command in (
+        "ls", "pwd", "cat", "head", "tail", "wc", "nl", "cut", "tr", "diff", "cmp", "stat", "du", "df", "basename", "dirname",
+        "realpath", "which", "uname", "whoami", "id", "grep", "echo", "true", "git status", "git rev-parse",
+    )
+)  # fmt: skip
+_NETWORK = ("WebFetch", "WebSearch")
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """What the gate starts from. deny beats ask beats allow."""
+
+    mode: Mode
+    preset: Literal["safe", "balanced", "full"]
+    allow: tuple[str, ...]
+    ask: tuple[str, ...]
+    deny: tuple[str, ...]
+    approval_timeout: timedelta
+
+
+def fill(written: PermissionSettings) -> Permissions:
+    """The owner's rules first, then the preset's."""
+    mode, allow, ask = written.mode, written.allow, written.ask
+    if written.preset == "full" and "mode" not in written.model_fields_set:
+        mode = "full_auto"
+    if written.preset == "balanced":
+        allow = (*allow, *(rule for rule in _READ_ONLY_SHELL if rule not in allow))
+    if written.preset == "safe":
+        named = {_tool(rule) for rule in allow}
+        ask = (*ask, *(tool for tool in _NETWORK if tool not in named and tool not in ask))
+    return Permissions(mode, written.preset, allow, ask, written.deny, written.approval_timeout)
+
+
+def _tool(rule: str) -> str:
+    return rule.partition("(")[0]

@@ -1,0 +1,155 @@
+"""What Pydantic found, said in the owner's words: line, key, what is wrong, what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from ohmo.config.source import Path, Problem, Source
+from ohmo.contracts.errors import ConfigError
+
+_QUOTED = re.compile(r"'([^']*)'")
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "yes or no",
+    "bool_parsing": "yes or no",
+    "tuple_type": "a list, for example [a, b]",
+    "list_type": "a list, for example [a, b]",
+    "dict_type": "keys and values",
+    "mapping_type": "keys and values",
+    "model_type": "keys and values",
+    "model_attributes_type": "keys and values",
+}
+_BOUNDS = {
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+}
+_PRIVATE = re.compile(r"key|token|secret|password", re.IGNORECASE)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word somebody probably meant."""
+    found = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def unknown_key(word: str, known: Sequence[str]) -> str:
+    """The text for a key nobody knows."""
+    guess = nearest(word, known)
+    return f"unknown key, did you mean {guess}?" if guess else f"unknown key; known here: {', '.join(known)}"
+
+
+def unknown_name(what: str, word: str, known: Sequence[str]) -> str:
+    """The text for a value that names something that does not exist."""
+    guess = nearest(word, known)
+    return f"there is no {what} {word!r}, " + (f"did you mean {guess}?" if guess else f"only {', '.join(known) or 'none'}")
+
+
+def from_pydantic(error: ValidationError, model: type[Any], source: Source, above: Path = (), extra: Sequence[str] = ()) -> list[Problem]:
+    """``above``: where the model's keys stand in the file. ``extra``: keys that are valid beside the model's own."""
+    found: list[Problem] = []
+    for detail in error.errors(include_url=False):
+        inner = tuple(detail["loc"])
+        path = (*above, *inner)
+        if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            siblings = [*keys_at(model, inner[:-1]), *(extra if len(inner) == 1 else ())]
+            found.append(source.problem(path, unknown_key(str(inner[-1]), siblings)))
+        else:
+            found.append(source.problem(path, _say(detail, path)))
+    return found
+
+
+def raise_all(problems: Sequence[Problem]) -> None:
+    """Raises ConfigError with one line for each, in the order of the file."""
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(str(problem) for problem in sorted(problems, key=_by_line))))
+
+
+def keys_at(model: type[Any], path: Path) -> list[str]:
+    """The keys a model knows at a place inside it."""
+    current: Any = model
+    for part in path:
+        current = _step(current, part)
+    inner = _model_in(current)
+    return [field.alias or name for name, field in inner.model_fields.items()] if inner is not None else []
+
+
+def _by_line(problem: Problem) -> tuple[str, int]:
+    name, _, line = problem.place.rpartition(":")
+    return (name, int(line)) if line.isdigit() else (problem.place, 0)
+
+
+def _say(detail: ErrorDetails, path: Path) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    written = _show(detail["input"], path)
+    if kind == "missing":
+        return "missing; it has no default"
+    if kind == "value_error":
+        return str(context.get("error", detail["msg"]))
+    if kind == "literal_error":
+        known = _QUOTED.findall(str(context.get("expected", "")))
+        guess = nearest(str(detail["input"]), known)
+        return f"expected one of {', '.join(known)}{written}" + (f"; did you mean {guess}?" if guess else "")
+    if kind in _EXPECTED:
+        return f"expected {_EXPECTED[kind]}{written}"
+    if kind in _BOUNDS:
+        return f"must be {_BOUNDS[kind].format(**context)}{written}"
+    if kind == "string_too_short":
+        return "must not be empty"
+    return detail["msg"][:1].lower() + detail["msg"][1:]
+
+
+def _show(value: object, path: Path) -> str:
+    if any(isinstance(part, str) and _PRIVATE.search(part) for part in path[-1:]):
+        return ""
+    if isinstance(value, bool) or value is None:
+        return f", not {str(value).lower().replace('none', 'null')}"
+    if isinstance(value, str | int | float):
+        text = repr(value)
+        return f", not {text if len(text) <= 60 else text[:57] + '...'}"
+    return ", not a list" if isinstance(value, list | tuple) else ", not keys and values" if isinstance(value, Mapping) else ""
+
+
+def _step(annotation: Any, part: str | int) -> Any:
+    model = _model_in(annotation)
+    if model is not None and isinstance(part, str):
+        for name, field in model.model_fields.items():
+            if part in (name, field.alias):
+                return field.annotation
+        return None
+    for inner in _alternatives(annotation):
+        arguments = typing.get_args(inner)
+        origin = typing.get_origin(inner)
+        if isinstance(origin, type) and arguments:
+            return arguments[-1] if issubclass(origin, Mapping) else arguments[0]
+    return None
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    for inner in _alternatives(annotation):
+        if isinstance(inner, type) and typing.get_origin(inner) is None and issubclass(inner, BaseModel):
+            return inner
+    return None
+
+
+def _alternatives(annotation: Any) -> list[Any]:
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _alternatives(typing.get_args(annotation)[0])
+    if origin in (typing.Union, types.UnionType):
+        return [found for inner in typing.get_args(annotation) for found in _alternatives(inner)]
+    return [annotation]

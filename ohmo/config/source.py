@@ -1,0 +1,171 @@
+"""YAML 1.2 as plain values, with the line of every key: what an error needs to point at."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# ruamel.yaml leaves its nodes, marks and errors untyped
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
+Path = tuple[str | int, ...]
+_TAG = "tag:yaml.org,2002:"
+_DEEPEST, _MOST = 40, 50_000  # a file beyond these is an accident or an attack (aliases multiply)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: where, which key, what to do."""
+
+    place: str  # "config.yaml:12", or the name of an environment variable
+    key: str  # "channels.slack.bot_token"; empty for the file as a whole
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.key}: {self.text}" if self.key else f"{self.place}: {self.text}"
+
+
+def dotted(path: Path) -> str:
+    """``("channels", "slack", 1, "dm")`` → ``channels.slack[1].dm``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the file says. ``places`` knows where each key stands."""
+
+    name: str
+    data: dict[str, Plain] = field(default_factory=dict[str, Plain])
+    places: Mapping[Path, str] = field(default_factory=dict[Path, str])
+    problems: tuple[Problem, ...] = ()
+    private: bool = True  # nobody but the owner can read the file, so literal secrets may stand in it
+
+    def place(self, path: Path) -> str:
+        """The place of a key, or of the nearest key above it that was written."""
+        while path:
+            if path in self.places:
+                return self.places[path]
+            path = path[:-1]
+        return self.name
+
+    def problem(self, path: Path, text: str) -> Problem:
+        return Problem(self.place(path), dotted(path), text)
+
+
+def parse(text: str, name: str, *, private: bool = True) -> Source:
+    """Never raises: what cannot be read is in ``problems``."""
+    try:
+        root = cast("Node | None", YAML(typ="safe", pure=True).compose(text))
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
+        what = str(error.problem or error.context or "not YAML")
+        return Source(name, problems=(Problem(f"{name}:{line}", "", f"not valid YAML: {what}"),), private=private)
+    except (YAMLError, ValueError) as error:
+        return Source(name, problems=(Problem(name, "", f"not valid YAML: {_first_line(error)}"),), private=private)
+    if root is None:
+        return Source(name, private=private)
+    reader = _Reader(name)
+    data = reader.value(root, ())
+    if not isinstance(data, dict):
+        if data is not None:
+            reader.problems.append(Problem(f"{name}:{root.start_mark.line + 1}", "", "expected keys and values, as in config.example.yaml"))
+        data = {}
+    return Source(name, data, reader.places, tuple(reader.problems), private)
+
+
+def scalar(text: str) -> Plain:
+    """One value as YAML reads it (for environment variables); text that is not YAML stays text."""
+    source = parse(f"value: {text}", "value")
+    return text if source.problems or "value" not in source.data else source.data["value"]
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+class _Reader:
+    """Turns YAML nodes into plain values and remembers lines."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._count = 0
+        self.places: dict[Path, str] = {}
+        self.problems: list[Problem] = []
+
+    def value(self, node: Node, path: Path) -> Plain:
+        self._count += 1
+        if len(path) > _DEEPEST or self._count > _MOST:
+            if self._count <= _MOST + 1:
+                self._wrong(node, path[:4], "too deep or too large; does an alias contain itself?")
+            self._count = _MOST + 2
+            return None
+        if isinstance(node, MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, SequenceNode):
+            items = cast("list[Node]", node.value)
+            found: list[Plain] = []
+            for number, item in enumerate(items):
+                self._remember((*path, number), item)
+                found.append(self.value(item, (*path, number)))
+            return found
+        return self._scalar(cast("ScalarNode", node), path)
+
+    def _mapping(self, node: MappingNode, path: Path) -> dict[str, Plain]:
+        found: dict[str, Plain] = {}
+        for key_node, value_node in _pairs(node):
+            key = str(key_node.value) if isinstance(key_node, ScalarNode) else ""
+            if not key or key == "<<":
+                self._wrong(key_node, path, "a key must be a plain word")
+                continue
+            here = (*path, key)
+            if key in found:
+                self._wrong(key_node, here, f"written twice, first at {self.places[here]}; keep one")
+                continue
+            self._remember(here, key_node)
+            found[key] = self.value(value_node, here)
+        return found
+
+    def _scalar(self, node: ScalarNode, path: Path) -> Plain:
+        text, tag = str(node.value), str(node.tag).removeprefix(_TAG)
+        if tag == "null":
+            return None
+        if tag == "bool" and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        try:
+            if tag == "int":
+                return _integer(text)
+            if tag == "float":
+                return float(
+                    text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan").replace(".Inf", "inf").replace(".NaN", "nan")
+                )
+        except ValueError:
+            return text
+        if tag.startswith("!") or tag not in ("str", "timestamp", "bool", "value"):
+            self._wrong(node, path, f"YAML tag {tag} has no meaning here; remove it")
+        return text
+
+    def _remember(self, path: Path, node: Node) -> None:
+        self.places[path] = f"{self._name}:{node.start_mark.line + 1}"
+
+    def _wrong(self, node: Node, path: Path, text: str) -> None:
+        self.problems.append(Problem(f"{self._name}:{node.start_mark.line + 1}", dotted(path), text))
+
+
+def _pairs(node: MappingNode) -> Iterator[tuple[Node, Node]]:
+    yield from cast("list[tuple[Node, Node]]", node.value)
+
+
+def _integer(text: str) -> int:
+    digits = text.replace("_", "").lower()
+    sign, digits = (-1, digits[1:]) if digits.startswith("-") else (1, digits.removeprefix("+"))
+    base = {"0x": 16, "0o": 8, "0b": 2}.get(digits[:2], 10)
+    return sign * int(digits[2:] if base != 10 else digits, base)

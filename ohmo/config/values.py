@@ -1,0 +1,122 @@
+"""How single values are written: yes and no, durations, sizes, places, rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
+
+Item = TypeVar("Item")
+_FLAGS = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_VARIABLE = re.compile(r"\$\{([^}]*)\}?")
+_RULE = re.compile(r"[A-Za-z_][\w*-]*(?:\(.+\))?", re.DOTALL)
+
+
+def flag(value: object) -> object:
+    """``yes no on off`` beside YAML's own true and false."""
+    return _FLAGS.get(value.lower(), value) if isinstance(value, str) else value
+
+
+def duration(value: object) -> timedelta:
+    """``30m``, ``1h30m``, ``250ms``, or a number of seconds. Raises ValueError."""
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e10:
+        return timedelta(seconds=value)
+    if isinstance(value, str):
+        text = value.strip().lower().replace(" ", "")
+        parts = _DURATION.findall(text)
+        if parts and "".join(number + unit for number, unit in parts) == text:
+            seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+            if seconds < 1e10:
+                return timedelta(seconds=seconds)
+    raise ValueError("expected a duration such as 30s, 15m, 24h, 7d, or a number of seconds")
+
+
+def size(value: object) -> int:
+    """``12KiB``, ``2GiB``, ``50kB``, or a number of bytes. Raises ValueError."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())) is not None and match[2].lower() in _BYTES:
+        return int(float(match[1]) * _BYTES[match[2].lower()])
+    raise ValueError("expected a size such as 12KiB, 2GiB, or a number of bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """What ``${OHMO_HOME}``, ``${WORKSPACE}`` and ``${HOME}`` stand for."""
+
+    names: Mapping[str, str]
+
+    def text(self, text: str) -> str:
+        """Raises ValueError for any other name."""
+
+        def replace(match: re.Match[str]) -> str:
+            if match[1] in self.names and match[0].endswith("}"):
+                return self.names[match[1]]
+            known = ", ".join(f"${{{name}}}" for name in self.names)
+            raise ValueError(f"{match[0]} means nothing here; known are {known}")
+
+        return _VARIABLE.sub(replace, text)
+
+    def path(self, text: str) -> Path:
+        """``~`` and the names above; always absolute. Raises ValueError."""
+        full = self.text(text)
+        if full == "~" or full.startswith("~/"):
+            full = self.names["HOME"] + full[1:]
+        path = Path(full)
+        if not path.is_absolute():
+            raise ValueError(f"expected an absolute path, or one that starts with ~ or ${{HOME}}, not {text!r}")
+        return path
+
+
+def _expansion(info: ValidationInfo) -> Expansion | None:
+    return info.context if isinstance(info.context, Expansion) else None
+
+
+def _expand_text(value: object, info: ValidationInfo) -> object:
+    known = _expansion(info)
+    return known.text(value) if isinstance(value, str) and known is not None else value
+
+
+def _expand_path(value: object, info: ValidationInfo) -> object:
+    known = _expansion(info)
+    return known.path(str(value)) if isinstance(value, str | Path) and known is not None else value
+
+
+def _rule(value: object, info: ValidationInfo) -> object:
+    if isinstance(value, str) and _RULE.fullmatch(value.strip()) is None:
+        raise ValueError(f"{value!r} is not a rule; write Tool or Tool(pattern), for example Bash(git status:*) or Read(${{WORKSPACE}}/**)")
+    return _expand_text(value.strip() if isinstance(value, str) else value, info)
+
+
+def _many(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _name(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Flag = Annotated[bool, BeforeValidator(flag)]
+Duration = Annotated[
+    timedelta, BeforeValidator(duration), WithJsonSchema({"type": ["string", "number"], "examples": ["30s", "15m", "24h", 300]})
+]
+Size = Annotated[int, BeforeValidator(size), WithJsonSchema({"type": ["string", "integer"], "examples": ["12KiB", "2GiB", 4096]})]
+Count = Annotated[int, Field(ge=1)]
+Amount = Annotated[float, Field(ge=0)]
+Many = Annotated[tuple[Item, ...], BeforeValidator(_many)]
+Name = Annotated[str, BeforeValidator(_name), Field(min_length=1)]  # ids of people and chats may be written as numbers
+Place = Annotated[Path, BeforeValidator(_expand_path), WithJsonSchema({"type": "string"})]
+ExpandedText = Annotated[str, BeforeValidator(_expand_text)]
+Rule = Annotated[str, BeforeValidator(_rule)]
+Table = Mapping[str, Any]
