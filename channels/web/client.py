@@ -1,0 +1,257 @@
+"""A browser in memory: control speaks into it for the person, the adapter speaks out of it for the house."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import AsyncIterator, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from channels.contract import (
+    Address,
+    Answer,
+    Arrival,
+    Attachment,
+    ChannelContext,
+    ChatId,
+    Clock,
+    Edited,
+    Inbound,
+    MessageId,
+    Person,
+    PersonId,
+)
+from channels.errors import Rejected, Unavailable
+from channels.web.files import Shelf, plain_name
+from channels.web.render import Shown
+
+ACCOUNT = "local"
+OWNER = Person(PersonId("owner"), "you")  # whoever is logged in
+KEY = re.compile(r"[0-9a-z]{8,40}")  # what a page names its messages with
+CHAT = re.compile(r"[0-9A-Za-z:_-]{1,64}")
+_FEED = 1024  # what one page may lag behind
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The text of a turn so far; empty: there is none (any more)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Typing:
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """A short word for whoever pressed a button."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """Something durable changed in the chat. ``shown`` None: the person said something. Folded by ``message``: a repeated send is the same."""
+
+    message: MessageId
+    shown: Shown | None
+
+
+Live = Preview | Typing | Noticed | Posted
+
+
+class Feed:
+    """What one open page has not seen yet; the oldest is dropped when a page lags too far, because the history has what counts."""
+
+    def __init__(self, bell: asyncio.Event) -> None:
+        self._bell = bell
+        self._items: deque[Live] = deque(maxlen=_FEED)
+
+    def put(self, item: Live) -> None:
+        if isinstance(item, Preview) and self._items and isinstance(self._items[-1], Preview):
+            self._items.pop()  # only the newest preview counts
+        self._items.append(item)
+        self._bell.set()
+
+    def take(self) -> list[Live]:
+        """Everything that waits."""
+        items = list(self._items)
+        self._items.clear()
+        return items
+
+
+@dataclass(slots=True)
+class _Chat:
+    preview: str = ""
+    typing: bool = False
+    feeds: list[Feed] = field(default_factory=list[Feed])
+
+    def idle(self) -> bool:
+        return not self.feeds and not self.preview and not self.typing
+
+
+class Browser:
+    """Shared by the web adapter (``receiving``, ``show``, ``preview``, ``typing``) and by control (``say``, ``answer``, ``edit``, ``upload``, ``watch``).
+
+    Keeps nothing that must survive: what was said is in the store before ``say`` returns, what is shown is the store's history."""
+
+    def __init__(self, clock: Clock, *, max_file: int) -> None:
+        self._clock = clock
+        self.max_file = max_file
+        self._context: ChannelContext | None = None
+        self._shelf: Shelf | None = None
+        self._chats: dict[str, _Chat] = {}
+        self._last_order = 0
+        self.commands: tuple[tuple[str, str], ...] = ()
+
+    # for the adapter
+
+    @contextmanager
+    def receiving(self, context: ChannelContext) -> Generator[None]:
+        """Inside it people can speak."""
+        self._shelf = Shelf(context.state / "files")
+        self._context = context
+        try:
+            yield
+        finally:
+            self._context = None
+
+    def show(self, message: MessageId, shown: Shown) -> None:
+        """A post, an edit or a deletion. It ends the preview: what was previewed is durable now. Test browsers fail here."""
+        if shown.text is not None:
+            self.preview(shown.chat, "")
+        self._tell(shown.chat, Posted(message, shown))
+
+    def preview(self, chat: str, text: str) -> None:
+        state = self._chats.setdefault(chat, _Chat())
+        if state.preview != text:
+            state.preview = text
+            self._tell(chat, Preview(text))
+        self._forget(chat)
+
+    def typing(self, chat: str, on: bool) -> None:
+        state = self._chats.setdefault(chat, _Chat())
+        if state.typing != on:
+            state.typing = on
+            self._tell(chat, Typing(on))
+        self._forget(chat)
+
+    def notice(self, chat: str, text: str) -> None:
+        self._tell(chat, Noticed(text))
+
+    # for control
+
+    async def say(self, chat: str, text: str, key: str, *, attachments: Sequence[Attachment] = (), person: Person = OWNER) -> None:
+        """Returns when it is stored; saying it again under the same key changes nothing. Raises Unavailable: keep it and say it again later;
+        Rejected: it will never be accepted."""
+        message = MessageId(key)
+        _check(chat, key)
+        for attachment in attachments:
+            if self.file(attachment.ref) is None:
+                raise Rejected(f"the file {attachment.name} is not here any more; attach it again")
+        at, order = self._next()
+        await self._publish(
+            Inbound(
+                key=f"m:{key}",
+                address=place(chat),
+                person=person,
+                at=at,
+                order=order,
+                message=message,
+                text=text,
+                private=True,
+                addressed=True,
+                attachments=tuple(attachments),
+            )
+        )
+        self._tell(chat, Posted(message, None))
+
+    async def edit(self, chat: str, message: str, text: str | None, key: str, *, person: Person = OWNER) -> None:
+        """The person changed (None: took back) what was said. Raises as ``say``."""
+        _check(chat, key)
+        at, order = self._next()
+        await self._publish(
+            Edited(key=f"e:{key}", address=place(chat), person=person, at=at, order=order, message=MessageId(message), text=text)
+        )
+        self._tell(chat, Posted(MessageId(message), None))
+
+    async def answer(self, chat: str, message: str, choice: str, key: str, *, person: Person = OWNER) -> None:
+        """The person pressed a choice of ``message``. Raises as ``say``."""
+        _check(chat, key)
+        at, order = self._next()
+        await self._publish(
+            Answer(
+                key=f"a:{key}", address=place(chat), person=person, at=at, order=order, message=MessageId(message), choice=choice, token=key
+            )
+        )
+        self._tell(chat, Posted(MessageId(message), None))
+
+    async def upload(self, name: str, media_type: str, blocks: AsyncIterator[bytes]) -> Attachment:
+        """A file for a message that will be said. Raises Unavailable, Rejected (too large)."""
+        ref, size = await self.shelf().receive(blocks, self.max_file)
+        return Attachment(ref, plain_name(name), media_type, size)
+
+    @contextmanager
+    def watch(self, chat: str, bell: asyncio.Event) -> Generator[Feed]:
+        """What happens in a chat from now on; begins with its present preview and typing state. ``bell`` is rung with every item."""
+        feed = Feed(bell)
+        state = self._chats.setdefault(chat, _Chat())
+        state.feeds.append(feed)
+        feed.put(Preview(state.preview))
+        feed.put(Typing(state.typing))
+        try:
+            yield feed
+        finally:
+            state.feeds.remove(feed)
+            self._forget(chat)
+
+    # for both
+
+    def shelf(self) -> Shelf:
+        """Raises Unavailable before the house has given us a folder."""
+        if self._shelf is None:
+            raise Unavailable("the browser chat is not ready yet")
+        return self._shelf
+
+    def file(self, ref: str) -> Path | None:
+        """Where the file lies; None when it is not here. Raises Unavailable."""
+        return self.shelf().path(ref)
+
+    def _next(self) -> tuple[datetime, str]:
+        """The time, and a number that grows with every message, also when the clock stands still."""
+        at = self._clock()
+        self._last_order = max(self._last_order + 1, int(at.timestamp() * 1_000_000))
+        return at, f"{self._last_order:020d}"
+
+    async def _publish(self, arrival: Arrival) -> None:
+        if self._context is None:
+            raise Unavailable("the browser chat is not ready yet")
+        context = self._context
+        await context.publish([arrival])
+        context.heard()
+
+    def _tell(self, chat: str, item: Live) -> None:
+        for feed in self._chats.get(chat, _Chat()).feeds:
+            feed.put(item)
+
+    def _forget(self, chat: str) -> None:
+        if (state := self._chats.get(chat)) is not None and state.idle():
+            del self._chats[chat]
+
+
+def place(chat: str) -> Address:
+    """The address of a chat of the browser."""
+    return Address("web", ACCOUNT, ChatId(chat))
+
+
+def _check(chat: str, key: str) -> None:
+    if not CHAT.fullmatch(chat):
+        raise Rejected("chat: 1 to 64 characters of A-Z a-z 0-9 : _ - are wanted")
+    if not KEY.fullmatch(key):
+        raise Rejected("key: 8 to 40 characters of 0-9 a-z are wanted")

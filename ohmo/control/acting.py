@@ -1,0 +1,122 @@
+"""The part of the API that changes something; each change is durable when its answer comes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from aiohttp import web
+from pydantic import Field
+
+from channels.contract import Address, ChatId, Clock
+from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.store import Scope, ThreadSettings
+from ohmo.control.answers import Refusal, Wanted, answer, body_of
+from ohmo.control.ports import Ports
+from ohmo.ids import NewId
+
+PERSON = "owner"  # whoever holds the token, the socket or the cookie
+
+
+class Message(Wanted):
+    """``thread``: an address such as ``slack:C123/1700.1``; without it the message begins a thread of its own and is answered there.
+    ``key``: said again under the same key it is the same message."""
+
+    text: str = Field(min_length=1, max_length=1_000_000)
+    thread: str | None = None
+    mode: Literal["default", "plan", "full_auto"] | None = None
+    model: str | None = Field(default=None, max_length=200)
+    key: str | None = Field(default=None, pattern=r"^[0-9A-Za-z._:-]{1,128}$")
+
+
+class Verdict(Wanted):
+    verdict: Literal["allowed", "denied"]
+    scope: Scope = "once"
+    word: str = Field(default="", max_length=100_000)
+
+
+class Pairing(Wanted):
+    code: str = Field(min_length=1, max_length=64)
+
+
+class Revocation(Wanted):
+    channel: str
+    account: str
+    person: str
+
+
+class Acting:
+    def __init__(self, ports: Ports, new_id: NewId, clock: Clock) -> None:
+        self._ports = ports
+        self._new_id = new_id
+        self._clock = clock
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/api/v1/messages", self.message),
+            web.post("/api/v1/approvals/{id}", self.approve),
+            web.post("/api/v1/pairing", self.pair),
+            web.post("/api/v1/pairing/revoke", self.revoke),
+            web.post("/api/v1/inbox/{thread}/{seq:[0-9]{1,18}}/retry", self.retry_arrival),
+            web.post("/api/v1/outbox/{id}/retry", self.retry_post),
+            web.post("/api/v1/outbox/{id}/drop", self.drop_post),
+        ]
+
+    async def message(self, request: web.Request) -> web.Response:
+        """202 when it is stored; the answer comes as events of ``thread`` after ``seq``."""
+        wanted = await body_of(request, Message)
+        wake = self._wake(wanted, self._clock())
+        settings = ThreadSettings(mode=wanted.mode, model=wanted.model) if wanted.mode or wanted.model else None
+        accepted = await self._ports.publish_wake(wake, settings)
+        found = {"thread": accepted.thread, "seq": accepted.seq, "turn_key": wake.key, "duplicate": accepted.duplicate}
+        return answer(found, status=202)
+
+    def _wake(self, wanted: Message, at: datetime) -> Wake:
+        key = f"api:{wanted.key or self._new_id()}"
+        if wanted.thread is None:
+            place = Address("house", "local", ChatId(key))
+            return Wake(key, "api", place, None, PERSON, wanted.text, at)
+        try:
+            place = self._ports.parse_address(wanted.thread)
+        except ValueError as error:
+            raise Refusal(400, f"thread: {error}") from error
+        return Wake(key, "api", place, None if place.channel == "house" else place, PERSON, wanted.text, at)
+
+    async def approve(self, request: web.Request) -> web.Response:
+        wanted = await body_of(request, Verdict)
+        outcome = await self._ports.approvals.answer(request.match_info["id"], wanted.verdict, wanted.scope, wanted.word, PERSON)
+        match outcome:
+            case "ok":
+                return answer({"ok": True})
+            case "late":
+                raise Refusal(409, "this question was answered before, or its time is over")
+            case "unknown":
+                raise Refusal(404, "there is no such question; `ohmo approvals list` shows the open ones")
+
+    async def pair(self, request: web.Request) -> web.Response:
+        person = await self._ports.people.pair((await body_of(request, Pairing)).code)
+        if person is None:
+            raise Refusal(404, "nobody asks with this code, or its time is over; let the person write to the bot again for a new one")
+        return answer(person)
+
+    async def revoke(self, request: web.Request) -> web.Response:
+        wanted = await body_of(request, Revocation)
+        if not await self._ports.people.revoke(wanted.channel, wanted.account, wanted.person):
+            raise Refusal(404, f"{wanted.channel}: {wanted.person[:60]} was never let in; `ohmo pairing list` shows who was")
+        return answer({"ok": True})
+
+    async def retry_arrival(self, request: web.Request) -> web.Response:
+        thread, seq = request.match_info["thread"], int(request.match_info["seq"])
+        if not await self._ports.repair.retry_arrival(thread, seq):
+            raise Refusal(409, f"{thread[:60]}/{seq} is not a dead letter; only these can be tried again")
+        return answer({"ok": True})
+
+    async def retry_post(self, request: web.Request) -> web.Response:
+        if not await self._ports.repair.retry_post(request.match_info["id"]):
+            raise Refusal(409, "this is not a dead post; `ohmo outbox list` shows them")
+        return answer({"ok": True})
+
+    async def drop_post(self, request: web.Request) -> web.Response:
+        if not await self._ports.repair.drop_post(request.match_info["id"]):
+            raise Refusal(409, "this post does not wait any more; `ohmo outbox list` shows which do")
+        return answer({"ok": True})

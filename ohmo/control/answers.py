@@ -1,0 +1,54 @@
+"""What a handler says: JSON that is read once, or one line that tells what is wrong and what to do."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ohmo.control.encode import dumps
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class Wanted(BaseModel):
+    """A request's body; an unknown key is an error, because a misspelt one would be ignored in silence."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Refusal(Exception):
+    """The request cannot be done; becomes ``{"error": line}``."""
+
+    def __init__(self, status: int, line: str) -> None:
+        super().__init__(line)
+        self.status = status
+
+
+def answer(value: object, *, status: int = 200) -> web.Response:
+    """Any contract value as JSON that nobody keeps."""
+    return web.Response(text=dumps(value), status=status, content_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+async def body_of(request: web.Request, wanted: type[Body]) -> Body:
+    """The body as ``wanted``. Raises Refusal naming the field. A page of another origin cannot send JSON without asking first, so nothing else is read."""
+    if request.content_type != "application/json":
+        raise Refusal(415, "send JSON: the header Content-Type must be application/json")
+    raw = await request.read()
+    try:
+        return wanted.model_validate_json(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(step) for step in first["loc"]) or "body"
+        raise Refusal(400, f"{where}: {first['msg']}") from error
+
+
+def number(request: web.Request, name: str, default: int, most: int) -> int:
+    """A query number between 0 and ``most``. Raises Refusal."""
+    text = request.query.get(name)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or int(text[:18]) > most:
+        raise Refusal(400, f"{name}: a number from 0 to {most} is wanted")
+    return int(text)

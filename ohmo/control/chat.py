@@ -1,0 +1,164 @@
+"""The browser chat's own routes: what a page says goes into the in-memory browser, what it fetches are files and lists."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import quote
+
+from aiohttp import BodyPartReader, web
+from pydantic import Field
+
+from channels.contract import Attachment, Inbound
+from channels.web.client import Browser
+from channels.web.files import plain_name
+from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
+from ohmo.contracts.store import OutRow
+from ohmo.control.answers import Refusal, Wanted, answer, body_of, number
+
+_TITLE = 80  # characters
+_INLINE = frozenset({".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}.items())
+_BLOCK = 64 * 1024
+
+
+class Attached(Wanted):
+    ref: str
+    name: str = Field(max_length=300)
+    media_type: str = Field(max_length=100, pattern=r"^[\w.+-]+/[\w.+-]+$")
+    size: int | None = Field(default=None, ge=0)
+
+
+class Saying(Wanted):
+    """``key`` names the message for ever: sent again, it is the same one."""
+
+    text: str = Field(max_length=1_000_000)
+    key: str
+    attachments: tuple[Attached, ...] = Field(default=(), max_length=20)
+
+
+class Pressing(Wanted):
+    """``message``: the row's id with ``.0``, which is the message its choices hang on."""
+
+    message: str = Field(max_length=64)
+    choice: str = Field(max_length=64)
+    key: str
+
+
+class Chat:
+    def __init__(self, reports: Reports, browser: Browser | None) -> None:
+        self._reports = reports
+        self._browser = browser
+        self._titles: dict[str, str] = {}
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/v1/web/chats", self.chats),
+            web.post("/api/v1/web/chats/{chat}/messages", self.say),
+            web.post("/api/v1/web/chats/{chat}/answers", self.press),
+            web.post("/api/v1/web/files", self.upload),
+            web.get("/api/v1/web/files/{thread}/{seq:[0-9]{1,18}}/{index:[0-9]{1,3}}", self.download),
+        ]
+
+    async def chats(self, request: web.Request) -> web.Response:
+        """Newest first, with the commands a person may type."""
+        infos = await self._reports.threads(limit=number(request, "limit", 100, 1000), channel="web")
+        chats = [
+            {"chat": i.address.chat, "thread": i.thread, "title": await self._title(i), "last_at": i.last_at, "state": i.state}
+            for i in infos
+        ]
+        return answer({"chats": chats, "commands": self._need().commands, "max_file": self._need().max_file})
+
+    async def say(self, request: web.Request) -> web.Response:
+        wanted = await body_of(request, Saying)
+        attachments = tuple(Attachment(a.ref, plain_name(a.name), a.media_type, a.size) for a in wanted.attachments)
+        if not wanted.text.strip() and not attachments:
+            raise Refusal(400, "text: say something, or attach a file")
+        await self._need().say(request.match_info["chat"], wanted.text, wanted.key, attachments=attachments)
+        return answer({"key": wanted.key}, status=202)
+
+    async def press(self, request: web.Request) -> web.Response:
+        wanted = await body_of(request, Pressing)
+        await self._need().answer(request.match_info["chat"], wanted.message, wanted.choice, wanted.key)
+        return answer({"key": wanted.key}, status=202)
+
+    async def upload(self, request: web.Request) -> web.Response:
+        """One file as multipart/form-data; its name and type come with the part."""
+        if not request.content_type.startswith("multipart/"):
+            raise Refusal(415, "send the file as multipart/form-data")
+        part = await (await request.multipart()).next()
+        if not isinstance(part, BodyPartReader) or not part.filename:
+            raise Refusal(400, "the first part must be a file")
+        media_type = part.headers.get("Content-Type", "application/octet-stream").partition(";")[0].strip()
+        return answer(await self._need().upload(part.filename, media_type, _blocks(part)), status=201)
+
+    async def download(self, request: web.Request) -> web.StreamResponse:
+        """File ``index`` of the item ``seq`` of a thread: what the person attached, or what the agent sent."""
+        match = request.match_info
+        items = await self._reports.history(match["thread"], since=int(match["seq"]) - 1, limit=1)
+        name, ref = _file(items[0] if items and items[0].seq == int(match["seq"]) else None, int(match["index"]))
+        path = self._need().file(ref)
+        if path is None:
+            raise Refusal(404, f"{name} is not here any more")
+        return _file_response(path, name)
+
+    async def _title(self, info: ThreadInfo) -> str:
+        """The chosen title, else how the first message begins; that never changes, so it is read once."""
+        if info.title:
+            return info.title
+        if info.thread not in self._titles:
+            items = await self._reports.history(info.thread, limit=3)
+            text = next((words for item in items if isinstance(item, ArrivalInfo) and (words := _words(item))), "")
+            if not text:
+                return ""
+            self._titles[info.thread] = text
+        return self._titles[info.thread]
+
+    def _need(self) -> Browser:
+        if self._browser is None:
+            raise Refusal(404, "the browser chat is switched off (channels.web.enabled)")
+        return self._browser
+
+
+def _words(item: ArrivalInfo) -> str:
+    match item.arrival:
+        case Inbound(text=text, attachments=attachments):
+            words = " ".join(text.split()) or ", ".join(a.name for a in attachments)
+        case Wake(prompt=prompt):
+            words = " ".join(prompt.split())
+        case _:
+            return ""
+    return words if len(words) <= _TITLE else words[: _TITLE - 1] + "…"
+
+
+def _file(item: object, index: int) -> tuple[str, str]:
+    """Name and reference. Raises Refusal."""
+    match item:
+        case ArrivalInfo(arrival=Inbound(attachments=attachments)) if index < len(attachments):
+            return attachments[index].name, attachments[index].ref
+        case OutRow(row=row, parts=parts) if index < len(row.outbound.files):
+            sent = [part.handle for part in parts if part.part.kind == "file"]
+            handle = sent[index] if index < len(sent) else None
+            if handle is None:
+                raise Refusal(425, "this file is on its way; ask again in a moment")
+            return row.outbound.files[index].name, handle
+        case _:
+            raise Refusal(404, "there is no such file in this conversation")
+
+
+def _file_response(path: Path, name: str) -> web.FileResponse:
+    """Pictures open in the page; everything else is only ever saved, so that nothing of it runs here."""
+    media_type = dict(_INLINE).get(Path(name).suffix.lower())
+    how = "inline" if media_type else "attachment"
+    headers = {
+        "Content-Type": media_type or "application/octet-stream",
+        "Content-Disposition": f"{how}; filename*=UTF-8''{quote(name, safe='')}",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "Cache-Control": "private, max-age=86400, immutable",
+    }
+    return web.FileResponse(path, headers=headers)
+
+
+async def _blocks(part: BodyPartReader) -> AsyncIterator[bytes]:
+    while block := await part.read_chunk(_BLOCK):
+        yield block

@@ -1,0 +1,121 @@
+"""Looks at every request before anything else does: whose it is, and that no foreign page sent it.
+
+A name in Host that is not ours is DNS rebinding; an Origin that is not the Host is a foreign page (also one on another port of this
+machine, which shares our cookies); Fetch Metadata (W3C "Fetch Metadata Request Headers") catches what carries no Origin.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from channels.errors import Rejected, Unavailable
+from ohmo.contracts.errors import OhmoError
+from ohmo.control.answers import Refusal, answer
+from ohmo.control.keys import Keys
+
+OPEN = ("/", "/login", "/healthz", "/readyz", "/favicon.svg")  # say nothing that is not public
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "manifest-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+
+
+class Guard:
+    """``names``: host names beside localhost and plain addresses that lead here (a reverse proxy's). ``cookie``: the name of ours."""
+
+    def __init__(self, keys: Keys, cookie: str, names: frozenset[str] = frozenset()) -> None:
+        self._keys = keys
+        self._cookie = cookie
+        self._names = names | {"localhost"}
+
+    def middleware(self) -> Middleware:
+        @web.middleware
+        async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+            try:
+                self.check(request)
+                response = await handler(request)
+            except Refusal as error:
+                response = answer({"error": str(error)}, status=error.status)
+            except Rejected as error:
+                response = answer({"error": str(error)}, status=400)
+            except Unavailable as error:
+                response = answer({"error": f"{error or 'not ready'}; send it again in a moment"}, status=503)
+                response.headers["Retry-After"] = "1"
+            except OhmoError as error:
+                response = answer({"error": str(error)}, status=500)
+            except web.HTTPException as error:
+                if error.status < 400:
+                    raise
+                response = answer({"error": f"{request.method} {request.path}: {error.reason}"}, status=error.status)
+            if not response.prepared:
+                decorate(response)
+            return response
+
+        return guarded
+
+    def check(self, request: web.Request) -> None:
+        """Raises Refusal: 403 for a foreign page, 421 for a foreign name, 401 for nobody."""
+        origin = request.headers.get("Origin")
+        if came_by_unix_socket(request):
+            if origin is not None:
+                raise Refusal(403, "a page cannot speak to the unix socket")
+            return
+        if not self.is_ours(request.host):
+            raise Refusal(
+                421, f"{request.host[:100]}: this name does not lead here; use localhost, an address, or name it in control.names"
+            )
+        if origin is not None and origin != f"{request.scheme}://{request.host}":
+            raise Refusal(403, "pages of another origin may not speak to ohmo")
+        opens_page = request.method == "GET" and request.path in OPEN and request.headers.get("Sec-Fetch-Mode") == "navigate"
+        if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not opens_page:
+            raise Refusal(403, "pages of another site may not speak to ohmo")
+        if request.path in OPEN or request.path.startswith("/static/") or self.is_known(request):
+            return
+        raise Refusal(401, "log in first: `ohmo login` prints a link for the browser; programs send run/token as Authorization: Bearer")
+
+    def is_ours(self, host: str) -> bool:
+        """A plain address cannot be rebound; a name must be one of ours. The port is not looked at: tunnels change it."""
+        try:
+            name = host[1 : host.index("]")] if host.startswith("[") else host.rsplit(":", 1)[0] if host.count(":") == 1 else host
+        except ValueError:
+            return False
+        if name.lower().rstrip(".") in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    def is_known(self, request: web.Request) -> bool:
+        """The token, or our cookie; a change by cookie must also name its origin."""
+        kind, _, token = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return self._keys.is_token(token.strip())
+        if not self._keys.is_cookie(request.cookies.get(self._cookie, "")):
+            return False
+        if request.method not in ("GET", "HEAD") and "Origin" not in request.headers and "Sec-Fetch-Site" not in request.headers:
+            raise Refusal(403, "a change by cookie needs the header Origin")
+        return True
+
+
+def came_by_unix_socket(request: web.Request) -> bool:
+    """The socket file is 0600: whoever can open it is the owner."""
+    link = None if request.transport is None else request.transport.get_extra_info("socket")
+    return link is not None and link.family == socket.AF_UNIX
+
+
+def decorate(response: web.StreamResponse) -> None:
+    """Headers every answer carries; streams call it before they begin."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)

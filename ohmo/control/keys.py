@@ -1,0 +1,88 @@
+"""Who may come in over TCP: a token for programs, a one-time link and a signed cookie for a browser."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ohmo.contracts.errors import ConfigError
+
+LINK_LIFE = 600.0  # seconds
+COOKIE_LIFE = 30 * 86_400  # seconds
+_LINKS = 32  # open links at a time; the oldest is forgotten
+_TOKEN = re.compile(r"[0-9a-zA-Z_-]{32,128}")
+
+
+class Keys:
+    """The token lives in one file (0600) and stays over restarts, so that a page that was open stays logged in; deleting the file logs everybody out.
+
+    ``now``: wall clock in seconds, ``monotonic``: for the links."""
+
+    def __init__(self, token: str, *, now: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.token = token
+        self._now = now
+        self._monotonic = monotonic
+        self._links: dict[str, float] = {}
+
+    def new_link(self) -> str:
+        """A code that opens once, within ten minutes."""
+        code = secrets.token_urlsafe(32)
+        self._links[_digest(code)] = self._monotonic() + LINK_LIFE
+        while len(self._links) > _LINKS:
+            del self._links[next(iter(self._links))]
+        return code
+
+    def redeem(self, code: str) -> str | None:
+        """A cookie for a code that was not used yet; None otherwise."""
+        until = self._links.pop(_digest(code), None)
+        if until is None or self._monotonic() > until:
+            return None
+        body = f"{int(self._now()) + COOKIE_LIFE}.{secrets.token_hex(8)}"
+        return f"{body}.{self._sign(body)}"
+
+    def is_cookie(self, cookie: str) -> bool:
+        body, _, signature = cookie.rpartition(".")
+        until = body.partition(".")[0]
+        return (
+            hmac.compare_digest(signature.encode(), self._sign(body).encode())
+            and until.isascii()
+            and until.isdigit()
+            and int(until) > self._now()
+        )
+
+    def is_token(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), self.token.encode())
+
+    def _sign(self, body: str) -> str:
+        return hmac.new(self.token.encode(), b"cookie " + body.encode(), hashlib.sha256).hexdigest()
+
+
+def load_token(path: Path) -> str:
+    """The token in ``path``, made when there is none. Raises ConfigError when the file can be read by others and cannot be mended."""
+    try:
+        path.chmod(0o600)
+        token = path.read_text(encoding="ascii", errors="replace").strip()
+        if _TOKEN.fullmatch(token):
+            return token
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}; remove the file, the next start makes a new one") from error
+    token = secrets.token_urlsafe(32)
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(token + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    return token
+
+
+def _digest(code: str) -> str:
+    return hashlib.sha256(code.encode()).hexdigest()

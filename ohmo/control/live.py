@@ -1,0 +1,122 @@
+"""One ear for the whole house: hands what happens to every open stream, and remembers the text of running turns for who comes later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.store import Hint
+from ohmo.control.ports import Watch
+
+_LAG = 2048  # events one slow reader may have waiting; then it gets a snapshot instead
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A turn in progress: what it said since its last durable step. ``turn`` empty: none runs."""
+
+    turn: str
+    text: str
+    status: str
+
+
+NOTHING = Snapshot("", "", "")
+
+
+class Listener:
+    """One open stream. ``thread`` None: everything. ``bell`` rings when there is a reason to look."""
+
+    def __init__(self, thread: str | None, bell: asyncio.Event) -> None:
+        self.thread = thread
+        self.bell = bell
+        self.lost = False
+        self._events: deque[tuple[str, Event]] = deque()
+
+    def hear(self, thread: str, event: Event) -> None:
+        if self.thread is not None and thread != self.thread:
+            return
+        if len(self._events) >= _LAG:
+            self._events.clear()
+            self.lost = True
+        self._events.append((thread, event))
+        self.bell.set()
+
+    def take(self) -> list[tuple[str, Event]]:
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+
+class Live:
+    """``also``: told every event (metrics)."""
+
+    def __init__(self, watch: Watch, also: Callable[[str, Event], None]) -> None:
+        self._watch = watch
+        self._also = also
+        self._turns: dict[str, Snapshot] = {}
+        self._listeners: list[Listener] = []
+        self.closing = False
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        stop = self._watch.listen(self._hint)
+        try:
+            with self._watch.events() as events:
+                async for thread, event in events:
+                    self.hear(thread, event)
+        finally:
+            stop()
+
+    def hear(self, thread: str, event: Event) -> None:
+        self._also(thread, event)
+        self._remember(thread, event)
+        for listener in self._listeners:
+            listener.hear(thread, event)
+
+    def snapshot(self, thread: str | None) -> Snapshot:
+        return NOTHING if thread is None else self._turns.get(thread, NOTHING)
+
+    @contextmanager
+    def listen(self, thread: str | None) -> Generator[Listener]:
+        """Events from now on; take the snapshot in the same breath."""
+        listener = Listener(thread, asyncio.Event())
+        self._listeners.append(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners.remove(listener)
+
+    def close(self) -> None:
+        """Every stream ends soon; its client comes again."""
+        self.closing = True
+        for listener in self._listeners:
+            listener.bell.set()
+
+    def _hint(self, hints: Sequence[Hint]) -> None:
+        threads = {hint.thread for hint in hints}
+        for listener in self._listeners:
+            if listener.thread is None or "" in threads or listener.thread in threads:
+                listener.bell.set()
+
+    def _remember(self, thread: str, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                self._turns[thread] = Snapshot(event.turn, "", "")
+            case TurnEnded():
+                self._turns.pop(thread, None)
+            case TextDelta():
+                now = self._turns.get(thread, NOTHING)
+                text = now.text + event.text if now.turn == event.turn else event.text
+                self._turns[thread] = Snapshot(event.turn, text, now.status)
+            case ModelDone():  # its text is a durable step now
+                self._turns[thread] = Snapshot(event.turn, "", "")
+            case ToolStarted():
+                self._turns[thread] = replace(self.snapshot(thread), turn=event.turn, status=event.summary)
+            case Status():
+                self._turns[thread] = replace(self.snapshot(thread), turn=event.turn, status=event.text)
+            case _:
+                pass

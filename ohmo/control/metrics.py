@@ -1,0 +1,98 @@
+"""Numbers for Prometheus: depths are asked for when somebody scrapes, times and tokens are counted from events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from ohmo.contracts.events import Event, ModelDone, TextDelta, TurnEnded, TurnStarted
+from ohmo.contracts.reports import Counts
+from ohmo.contracts.status import HouseStatus
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SHORT = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+_LONG = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1800.0)
+
+
+@dataclass(slots=True)
+class _Turn:
+    began: float
+    spoke: bool = False
+
+
+class _Depths(Collector):
+    """The last answer of the house; ``scrape`` puts it here just before it is read."""
+
+    def __init__(self) -> None:
+        self.counts: Counts | None = None
+        self.status: HouseStatus | None = None
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        if self.counts is not None:
+            for name, what, rows in (
+                ("ohmo_inbox_total", "Arrivals by channel and state or ending", self.counts.inbox),
+                ("ohmo_outbox_total", "Posts by channel and state", self.counts.outbox),
+            ):
+                family = GaugeMetricFamily(name, what, labels=("channel", "state"))
+                for labels, depth in sorted(rows.items()):
+                    family.add_metric(labels, depth)
+                yield family
+        if self.status is not None:
+            connected = GaugeMetricFamily("ohmo_channel_connected", "1 when the channel is truly connected", labels=("channel",))
+            for name, channel in sorted(self.status.channels.items()):
+                connected.add_metric((name,), float(channel.state == "connected"))
+            yield connected
+            if (lag := self.status.cron.get("lag_seconds")) is not None:
+                yield GaugeMetricFamily("ohmo_cron_lag_seconds", "How late the scheduler is", value=lag)
+
+
+class Metrics:
+    """``event`` is told everything a turn says; ``acknowledged`` and ``overhead`` are called by who can measure them. Times are seconds."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._registry = CollectorRegistry()
+        self._depths = _Depths()
+        self._turns: dict[str, _Turn] = {}
+        self._registry.register(self._depths)
+        self._ack = Histogram("ohmo_ack_seconds", "From receipt to durable commit", buckets=_SHORT, registry=self._registry)
+        self._turn = Histogram("ohmo_turn_seconds", "One run of a turn", buckets=_LONG, registry=self._registry)
+        self._first = Histogram("ohmo_first_token_seconds", "From a turn's start to its first text", buckets=_LONG, registry=self._registry)
+        self._overhead = Histogram("ohmo_overhead_seconds", "Turn time outside model and tools", buckets=_SHORT, registry=self._registry)
+        self._tokens = Counter("ohmo_model_tokens_total", "Tokens of all model calls of turns", ("kind",), registry=self._registry)
+        self._cost = Counter("ohmo_model_cost_usd_total", "Cost of all model calls of turns", registry=self._registry)
+
+    def acknowledged(self, seconds: float) -> None:
+        self._ack.observe(seconds)
+
+    def overhead(self, seconds: float) -> None:
+        self._overhead.observe(seconds)
+
+    def event(self, thread: str, event: Event) -> None:
+        """Never fails; a turn whose start was dropped is not timed."""
+        del thread
+        match event:
+            case TurnStarted():
+                self._turns[event.turn] = _Turn(self._monotonic())
+            case TextDelta() if (turn := self._turns.get(event.turn)) is not None and not turn.spoke:
+                turn.spoke = True
+                self._first.observe(self._monotonic() - turn.began)
+            case ModelDone():
+                usage = event.usage
+                for kind, count in (("input", usage.input), ("cached", usage.cached), ("written", usage.written), ("output", usage.output)):
+                    self._tokens.labels(kind).inc(count)
+                self._cost.inc(usage.micro_usd / 1_000_000)
+            case TurnEnded() if (turn := self._turns.pop(event.turn, None)) is not None:
+                self._turn.observe(self._monotonic() - turn.began)
+            case _:
+                pass
+
+    def scrape(self, counts: Counts, status: HouseStatus) -> bytes:
+        """The text form (``CONTENT_TYPE``)."""
+        self._depths.counts, self._depths.status = counts, status
+        return generate_latest(self._registry)

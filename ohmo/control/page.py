@@ -1,0 +1,80 @@
+"""The page: files of this package, read once, served under a name that changes with their bytes; and login."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from aiohttp import web
+
+from ohmo.control.answers import Refusal, answer
+from ohmo.control.keys import COOKIE_LIFE, Keys
+
+_FOLDER = Path(__file__).parent / "assets"
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".webmanifest": "application/manifest+json"}
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+
+class Page:
+    """Without a cookie the page shows how to log in; it holds nothing private itself."""
+
+    def __init__(self, keys: Keys, cookie: str, origin: str | None) -> None:
+        self._keys = keys
+        self._cookie = cookie
+        self._origin = origin
+        self._files = {path.name: path.read_bytes() for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES}
+        digest = hashlib.sha256(b"\0".join(name.encode() + b"\0" + body for name, body in self._files.items())).hexdigest()[:16]
+        self._version = digest
+        self._index = (_FOLDER / "index.html").read_text(encoding="utf-8").replace("VERSION", digest).encode()
+        self._tag = f'"{hashlib.sha256(self._index).hexdigest()[:16]}"'
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/", self.index),
+            web.get("/login", self.login),
+            web.get("/favicon.svg", self.icon),
+            web.get("/static/{version}/{name}", self.static),
+            web.post("/api/v1/login", self.link),
+            web.post("/api/v1/logout", self.logout),
+        ]
+
+    async def index(self, request: web.Request) -> web.Response:
+        headers = {"Cache-Control": "no-cache", "ETag": self._tag}
+        if request.headers.get("If-None-Match") == self._tag:
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=self._index, content_type="text/html", charset="utf-8", headers=headers)
+
+    async def static(self, request: web.Request) -> web.Response:
+        return self._file(request.match_info["name"], _FOR_EVER if request.match_info["version"] == self._version else "no-store")
+
+    async def icon(self, _: web.Request) -> web.Response:
+        return self._file("icon.svg", "public, max-age=86400")
+
+    def _file(self, name: str, caching: str) -> web.Response:
+        body = self._files.get(name)
+        if body is None:
+            raise Refusal(404, "there is no such file")
+        kind = _TYPES[Path(name).suffix]
+        return web.Response(body=body, content_type=kind, charset="utf-8", headers={"Cache-Control": caching})
+
+    async def login(self, request: web.Request) -> web.Response:
+        """Opens once; then the browser carries a cookie that no script can read and no other site can make it send."""
+        cookie = self._keys.redeem(request.query.get("code", ""))
+        response = web.Response(status=303, headers={"Location": "/" if cookie else "/#login-failed", "Cache-Control": "no-store"})
+        if cookie is not None:
+            response.set_cookie(self._cookie, cookie, max_age=COOKIE_LIFE, httponly=True, samesite="Strict", path="/")
+        return response
+
+    async def link(self, _: web.Request) -> web.Response:
+        if self._origin is None:
+            raise Refusal(409, "control.listen is null, so there is no page to log in to")
+        return answer({"url": self.new_link()})
+
+    def new_link(self) -> str:
+        """``http://127.0.0.1:7717/login?code=…``"""
+        return f"{self._origin}/login?code={self._keys.new_link()}"
+
+    async def logout(self, _: web.Request) -> web.Response:
+        response = answer({"ok": True})
+        response.del_cookie(self._cookie, path="/")
+        return response

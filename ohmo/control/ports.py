@@ -1,0 +1,68 @@
+"""What control needs of the house, handed in by assembly; it knows no other room of its own floor."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from channels.contract import Address
+from channels.web.client import Browser
+from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.events import Event
+from ohmo.contracts.reports import Reports
+from ohmo.contracts.status import HouseStatus
+from ohmo.contracts.store import Accepted, Asked, Hint, PersonRow, Scope, ThreadSettings
+
+
+class Watch(Protocol):
+    """What happens in the house, for watchers: never the truth, only a reason to look."""
+
+    def events(self) -> AbstractContextManager[AsyncIterator[tuple[str, Event]]]:
+        """Thread and event of every running turn from now on; bounded, the oldest are dropped."""
+        ...
+
+    def listen(self, hear: Callable[[Sequence[Hint]], None]) -> Callable[[], None]:
+        """As ``Store.listen``: ``hear`` runs on the event loop after commits; the result ends it."""
+        ...
+
+
+class Approvals(Protocol):
+    async def open_questions(self, thread: str | None = None) -> list[Asked]: ...
+    async def answer(
+        self, approval: str, verdict: Literal["allowed", "denied"], scope: Scope, word: str, person: str
+    ) -> Literal["ok", "late", "unknown"]: ...
+
+
+class People(Protocol):
+    async def people(self) -> list[PersonRow]: ...
+    async def pair(self, code: str) -> PersonRow | None:
+        """Lets in who was given this code; None: nobody was, or it is too late."""
+        ...
+
+    async def revoke(self, channel: str, account: str, person: str) -> bool: ...
+
+
+class Repair(Protocol):
+    """Part of the store's own protocol."""
+
+    async def retry_arrival(self, thread: str, seq: int) -> bool: ...
+    async def retry_post(self, id: str) -> bool: ...
+    async def drop_post(self, id: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """``publish_wake`` returns after the commit; with settings, they are the thread's before its turn starts. Raises Unavailable.
+    ``parse_address`` reads ``CHANNEL:REST`` and raises ValueError with one line. ``browser``: None when the web channel is off."""
+
+    reports: Reports
+    status: Callable[[], Awaitable[HouseStatus]]
+    watch: Watch
+    publish_wake: Callable[[Wake, ThreadSettings | None], Awaitable[Accepted]]
+    approvals: Approvals
+    people: People
+    repair: Repair
+    parse_address: Callable[[str], Address]
+    browser: Browser | None

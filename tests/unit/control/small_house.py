@@ -1,0 +1,331 @@
+"""A house in memory that implements control's ports: enough for every route and for the page, with nothing behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from channels.contract import Address, Answer, Arrival, ChatId, Choice, Cursor, Inbound, Options, Outbound
+from channels.web.adapter import Web
+from channels.web.settings import WebSettings
+from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.events import Event, ModelDone, TextDelta, ToolDone, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, ToolResult, Usage, UserStep
+from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, StepInfo, ThreadInfo, UsageTotal
+from ohmo.contracts.status import ChannelStatus, HouseStatus
+from ohmo.contracts.store import Accepted, Ask, Asked, Hint, OutRow, PartState, PersonRow, PostRow, ThreadSettings
+from ohmo.contracts.tool import Question
+from ohmo.control.metrics import Metrics
+from ohmo.control.ports import Ports
+from ohmo.control.server import Control, Doors, Place
+from ohmo.control.sockets import Listen
+from ohmo.ids import IdSource
+
+T0 = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+USAGE = Usage("small-model", "turn", 100, 50, 10, 20, 1500)
+
+
+class SmallHouse:
+    """Store, reports, watchers and a web channel; a turn is scripted by whoever uses it."""
+
+    def __init__(self) -> None:
+        self.history_of: dict[str, list[HistoryItem]] = {}
+        self.addresses: dict[str, Address] = {}
+        self.keys: dict[str, Accepted] = {}
+        self.wakes: list[tuple[Wake, ThreadSettings | None]] = []
+        self.asked: dict[str, Asked] = {}
+        self.verdicts: list[tuple[str, str, str, str]] = []
+        self.answers: list[Answer] = []
+        self.persons: list[PersonRow] = []
+        self.ready = True
+        self.provider = "scripted"
+        self.warnings: tuple[str, ...] = ()
+        self.unavailable = 0
+        self.on_message: Callable[[str, Inbound], Any] = lambda _thread, _inbound: None
+        self.on_answer: Callable[[str, Answer], Any] = lambda _thread, _answer: None
+        self.new_id = IdSource()
+        self.web = Web(WebSettings(), Options())
+        self._hearers: list[Callable[[Sequence[Hint]], None]] = []
+        self._queues: list[asyncio.Queue[tuple[str, Event]]] = []
+        self._turns = itertools.count(1)
+
+    # reports
+
+    async def counts(self) -> Counts:
+        return Counts({("web", "answered"): 3}, {("web", "sent"): 3}, None, 0, len(self.asked))
+
+    async def threads(self, *, limit: int = 100, channel: str | None = None) -> list[ThreadInfo]:
+        infos = [self._info(thread) for thread, address in self.addresses.items() if channel in (None, address.channel)]
+        return sorted(infos, key=lambda info: info.last_at or T0, reverse=True)[:limit]
+
+    async def thread(self, thread: str) -> ThreadInfo | None:
+        return self._info(thread) if thread in self.addresses else None
+
+    async def find_thread(self, address: Address, person_scope: str = "") -> str | None:
+        return next((thread for thread, place in self.addresses.items() if place == address and person_scope == ""), None)
+
+    async def history(self, thread: str, *, since: int = 0, limit: int = 500) -> list[HistoryItem]:
+        return [item for item in self.history_of.get(thread, []) if item.seq > since][:limit]
+
+    async def inbox(self, *, state: str | None = None, limit: int = 100) -> list[ArrivalInfo]:
+        rows = [item for items in self.history_of.values() for item in items if isinstance(item, ArrivalInfo)]
+        return [row for row in rows if state in (None, row.state)][:limit]
+
+    async def outbox(self, *, state: str | None = None, limit: int = 100) -> list[OutRow]:
+        rows = [item for items in self.history_of.values() for item in items if isinstance(item, OutRow)]
+        return [row for row in rows if state in (None, row.state)][:limit]
+
+    async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None:
+        return next((i for i in self.history_of.get(thread, []) if isinstance(i, ArrivalInfo) and i.seq == seq), None)
+
+    async def usage(self, *, days: int = 30) -> list[UsageTotal]:
+        return [UsageTotal("2026-01-05", "small-model", 1, 100, 50, 10, 20, 1500)][:days]
+
+    async def audit_report(self) -> AuditReport:
+        return AuditReport(3, {"answered": 3}, 0, 0, {"sent": 3}, ())
+
+    def _info(self, thread: str) -> ThreadInfo:
+        items = self.history_of.get(thread, [])
+        last = T0 + timedelta(seconds=self._now(items)) if items else None
+        return ThreadInfo(thread, self.addresses[thread], "", None, 0, last, "idle", ThreadSettings())
+
+    def _now(self, items: list[HistoryItem]) -> int:
+        return sum(len(i) for i in self.history_of.values()) if items else 0
+
+    # status, people, repair, approvals
+
+    async def status(self) -> HouseStatus:
+        channels = {
+            "web": ChannelStatus("connected", T0, T0, ""),
+            "slack": ChannelStatus("auth_failed", None, None, "slack refuses bot_token; put a new one in config.yaml"),
+        }
+        return HouseStatus(
+            self.ready, "0.1.0", T0, self.provider, "small-model", channels, {"waiting": 0}, {"ready": 0}, None, 0, 0, {}, {}, self.warnings
+        )
+
+    async def people(self) -> list[PersonRow]:
+        return self.persons
+
+    async def pair(self, code: str) -> PersonRow | None:
+        for number, row in enumerate(self.persons):
+            if row.role == "asking" and row.code_hash == f"hash of {code}":
+                self.persons[number] = replace(row, role="user", code_hash=None)
+                return self.persons[number]
+        return None
+
+    async def revoke(self, channel: str, account: str, person: str) -> bool:
+        return any((row.channel, row.account, row.person) == (channel, account, person) for row in self.persons)
+
+    async def retry_arrival(self, thread: str, seq: int) -> bool:
+        return await self.arrival(thread, seq) is not None
+
+    async def retry_post(self, id: str) -> bool:
+        return id == "dead"
+
+    async def drop_post(self, id: str) -> bool:
+        return id == "dead"
+
+    async def open_questions(self, thread: str | None = None) -> list[Asked]:
+        return [asked for asked in self.asked.values() if thread in (None, asked.thread)]
+
+    async def answer(self, approval: str, verdict: str, scope: str, word: str, person: str) -> Any:
+        if approval not in self.asked:
+            return "unknown"
+        self.verdicts.append((approval, verdict, scope, word))
+        asked = self.asked.pop(approval)
+        self.post(asked.thread, f"**{asked.ask.question.title}**\n\nanswered: {word or verdict}", target=approval, kind="edit")
+        return "ok"
+
+    # watch
+
+    @contextmanager
+    def events(self) -> Generator[AsyncIterator[tuple[str, Event]]]:
+        queue: asyncio.Queue[tuple[str, Event]] = asyncio.Queue()
+        self._queues.append(queue)
+
+        async def each() -> AsyncIterator[tuple[str, Event]]:
+            while True:
+                yield await queue.get()
+
+        try:
+            yield each()
+        finally:
+            self._queues.remove(queue)
+
+    def listen(self, hear: Callable[[Sequence[Hint]], None]) -> Callable[[], None]:
+        self._hearers.append(hear)
+        return lambda: self._hearers.remove(hear)
+
+    def emit(self, thread: str, event: Event) -> None:
+        for queue in self._queues:
+            queue.put_nowait((thread, event))
+
+    # what is written
+
+    @property
+    def state(self) -> Path:
+        return self._state
+
+    @property
+    def catch_up(self) -> tuple[timedelta, int]:
+        return timedelta(hours=24), 100
+
+    def heard(self) -> None: ...
+
+    async def cursor(self, name: str) -> str | None:
+        return None
+
+    async def publish(self, arrivals: Sequence[Arrival], cursor: Cursor | None = None) -> None:
+        for arrival in arrivals:
+            self.accept(arrival)
+
+    async def publish_wake(self, wake: Wake, settings: ThreadSettings | None) -> Accepted:
+        self.wakes.append((wake, settings))
+        return self.accept(wake)
+
+    def accept(self, arrival: Arrival | Wake) -> Accepted:
+        if arrival.key in self.keys:
+            return replace(self.keys[arrival.key], duplicate=True)
+        place = arrival.place if isinstance(arrival, Wake) else arrival.address
+        thread = self.thread_at(place)
+        kind = "wake" if isinstance(arrival, Wake) else "answer" if isinstance(arrival, Answer) else "message"
+        person = arrival.person if isinstance(arrival, Wake) else arrival.person.id
+        seq = self.next_seq(thread)
+        info = ArrivalInfo(thread, seq, kind, person, arrival.at, "ended", "answered", None, None, arrival)
+        self.keys[arrival.key] = Accepted(thread, seq, False)
+        self._write(thread, info)
+        if isinstance(arrival, Inbound):
+            self.on_message(thread, arrival)
+        if isinstance(arrival, Answer):
+            self.answers.append(arrival)
+            self.on_answer(thread, arrival)
+        return self.keys[arrival.key]
+
+    def thread_at(self, place: Address) -> str:
+        for thread, address in self.addresses.items():
+            if address == place:
+                return thread
+        thread = f"t{len(self.addresses) + 1}"
+        self.addresses[thread] = place
+        return thread
+
+    def next_seq(self, thread: str) -> int:
+        items = self.history_of.get(thread, [])
+        return items[-1].seq + 1 if items else 1
+
+    def step(self, thread: str, turn: str, step: Step) -> None:
+        self._write(thread, StepInfo(self.next_seq(thread), turn, datetime.now(UTC), step))
+
+    def post(self, thread: str, text: str, **more: Any) -> str:
+        """A row as delivery leaves it: rendered and sent."""
+        kind, target, id = more.pop("kind", "message"), more.pop("target", None), more.pop("id", None) or self.new_id()
+        outbound = Outbound(self.addresses[thread], text, **more)
+        parts = tuple(PartState(part, None, "f" * 32 if part.kind == "file" else None) for part in self.web.render(outbound))
+        row = PostRow(id, kind, outbound, target)
+        now = datetime.now(UTC)
+        self._write(thread, OutRow(row, thread, self.next_seq(thread), None, "sent", parts, 1, now, now, now))
+        return id
+
+    def _write(self, thread: str, item: HistoryItem) -> None:
+        self.history_of.setdefault(thread, []).append(item)
+        for hear in self._hearers:
+            hear([Hint("any", thread)])
+
+    # scripted turns
+
+    async def turn(self, thread: str, text: str, *, tool: bool = False, pace: Callable[[], Any] | None = None) -> None:
+        """One streamed turn, word by word: events, steps and the answer's row, as engine and delivery would leave them."""
+        turn, place = f"turn{next(self._turns)}", self.addresses[thread]
+        await self.web.typing(place, True)
+        self.emit(thread, TurnStarted(turn, "owner"))
+        self.step(thread, turn, UserStep((Text("…"),), "owner", "message"))
+        if tool:
+            call = ToolCall(f"{turn}.1", "Read", {"file_path": "/home/ada/notes.md"}, "toolu_1")
+            self.step(thread, turn, ModelStep((Text("I look at your notes."), call), "small-model", "tools"))
+            self.emit(thread, ModelDone(turn, "I look at your notes.", USAGE))
+            self.step(thread, turn, CallStarted(call.id, "digest"))
+            self.emit(thread, ToolStarted(turn, call.id, "Read", "Read notes.md"))
+            result = ToolResult(call.id, "1  buy milk\n2  call Grace")
+            self.step(thread, turn, CallResult(result))
+            self.emit(thread, ToolDone(turn, call.id, result))
+        said = ""
+        for word in text.split(" "):
+            piece = word if not said else f" {word}"
+            said += piece
+            self.emit(thread, TextDelta(turn, piece))
+            await self.web.revise(place, None, said)
+            await (pace() if pace is not None else asyncio.sleep(0))
+        self.step(thread, turn, ModelStep((Text(text),), "small-model", "end"))
+        self.emit(thread, ModelDone(turn, text, USAGE))
+        await self.say(thread, text)
+        await self.web.typing(place, False)
+        self.emit(thread, TurnEnded(turn, "answered", text))
+
+    async def say(self, thread: str, text: str, **more: Any) -> str:
+        """A row and its sending."""
+        row = self.post(thread, text, **more)
+        item = self.history_of[thread][-1]
+        assert isinstance(item, OutRow)
+        for number, part in enumerate(item.parts):
+            await self.web.send(part.part, f"{row}.{number}", part.handle)
+        return row
+
+    async def ask(self, thread: str, question: Question) -> str:
+        """A parked turn's card."""
+        id = self.new_id()
+        self.asked[id] = Asked(
+            Ask(id, "turn1.1", question, "/home/ada"),
+            thread,
+            "turn1",
+            self.addresses[thread],
+            "owner",
+            "asked",
+            T0 + timedelta(days=9999),
+            T0,
+        )
+        text = f"**{question.title}**\n\n{question.detail}"
+        return await self.say(thread, text, id=id, choices=question.choices)
+
+    def ports(self) -> Ports:
+        return Ports(self, self.status, self, self.publish_wake, self, self, self, parse_address, self.web.browser)
+
+    @asynccontextmanager
+    async def open(self, run: Path, *, port: int = 0) -> AsyncGenerator[Doors]:
+        """The web channel receives and control serves."""
+        self._state = run / "state"
+        self._state.mkdir(parents=True, exist_ok=True)
+        control = Control(self.ports(), Place(run, Listen("127.0.0.1", port)), Metrics())
+        async with control.serving() as doors, self.web.connect():
+            receiving = asyncio.create_task(self.web.receive(self))
+            try:
+                await asyncio.sleep(0)
+                yield doors
+            finally:
+                receiving.cancel()
+
+
+def parse_address(text: str) -> Address:
+    channel, colon, rest = text.partition(":")
+    if not colon or channel not in ("web", "slack"):
+        raise ValueError(f"{text}: CHANNEL:REST is wanted, for example slack:C123")
+    return Address(channel, "local", ChatId(rest))
+
+
+PERMISSION = Question(
+    "permission",
+    "Bash wants to run a command",
+    "```sh\nrm -r build/\n```\nin `/home/ada/project`",
+    (
+        Choice("allow:once", "Allow once", "good"),
+        Choice("allow:session", "Allow for this session"),
+        Choice("allow:always", "Always allow"),
+        Choice("deny", "Deny", "danger"),
+    ),
+    "digest",
+)
