@@ -1,0 +1,296 @@
+"""Matrix events into arrivals. Pure: what has to be asked of the homeserver comes in as ``Room`` and ``Original``.
+
+Source: Matrix Client-Server API, "Instant Messaging", "Event replacements", "Rich replies", "Threading", "User and room mentions"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+from urllib.parse import unquote
+
+from channels.contract import Address, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.text import clean
+
+Event = Mapping[str, Any]
+
+FILES = {"m.file", "m.image", "m.audio", "m.video"}
+SAID = {"m.text", "m.emote", "m.location", *FILES}  # m.notice is what bots say to people; bots do not answer it
+_PILL = re.compile(r"https://matrix\.to/#/([^\"'?\s<>]+)")
+_LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000
+
+
+@dataclass(slots=True)
+class Room:
+    """What is known about a room. ``members``: display names of those who joined, by user id."""
+
+    id: str
+    members: dict[str, str] = field(default_factory=dict[str, str])
+    direct: bool = False  # marked in our m.direct
+    encrypted: bool | None = None  # None: not asked yet
+
+    @property
+    def private(self) -> bool:
+        return self.direct or len(self.members) <= 2
+
+    def learn(self, event: Event) -> None:
+        """A state event of this room."""
+        content = mapping(event.get("content"))
+        if event.get("type") == "m.room.encryption":
+            self.encrypted = True
+        elif event.get("type") == "m.room.member" and isinstance(user := event.get("state_key"), str):
+            if content.get("membership") == "join":
+                self.members[user] = _text(content, "displayname") or localpart(user)
+            else:
+                self.members.pop(user, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """The event that another one is about. ``reacts_to``: it is a reaction to that message, and ``text`` its emoji."""
+
+    sender: str
+    text: str
+    topic: str | None
+    reacts_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """Who looks, and at what."""
+
+    me: str
+    room: Room
+    order: str
+
+    def address(self, topic: str | None) -> Address:
+        return Address("matrix", self.me, ChatId(self.room.id), None if topic is None else TopicId(topic))
+
+    def person(self, user: str) -> Person:
+        return Person(PersonId(user), clean(self.room.members.get(user) or localpart(user)))
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """``value`` when it is a JSON object, else an empty one: a malformed event is no reason to fall over."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def localpart(user: str) -> str:
+    return user.removeprefix("@").partition(":")[0]
+
+
+def about(event: Event) -> str | None:
+    """The event that has to be known before this one can be read: what it edits, answers or reacts to."""
+    content = mapping(event.get("content"))
+    relation = mapping(content.get("m.relates_to"))
+    if relation.get("rel_type") in {"m.replace", "m.annotation"}:
+        return _text(relation, "event_id") or None
+    return _replied(content) if event.get("type") == "m.room.message" else None
+
+
+def original(event: Event) -> Original:
+    """A message, as the one another is about."""
+    content = mapping(event.get("content"))
+    relation = mapping(content.get("m.relates_to"))
+    if event.get("type") == "m.reaction":
+        return Original(_text(event, "sender"), _text(relation, "key"), None, _text(relation, "event_id"))
+    replaced = mapping(mapping(mapping(mapping(event.get("unsigned")).get("m.relations")).get("m.replace")).get("content"))
+    newest = mapping(replaced.get("m.new_content")) or content
+    return Original(_text(event, "sender"), _without_fallback(_text(newest, "body"), content)[0], _topic(content))
+
+
+def arrival(event: Event, lens: Lens, known: Original | None) -> Arrival | None:
+    """``known``: what ``about`` names, None when it cannot be had. Result None: nothing that concerns us."""
+    sender = _text(event, "sender")
+    if not sender or sender == lens.me or not _text(event, "event_id") or "state_key" in event:
+        return None
+    content = mapping(event.get("content"))
+    relation = mapping(content.get("m.relates_to"))
+    match event.get("type"):
+        case "m.room.message" if relation.get("rel_type") == "m.replace":
+            return _edited(event, content, lens, known)
+        case "m.room.message":
+            return _inbound(event, content, lens, known)
+        case "m.reaction":
+            return _reacted(event, relation, lens, known)
+        case "m.room.redaction":
+            return _deleted(event, lens, known)
+        case _:
+            return None
+
+
+def redacts(event: Event) -> str:
+    """The event a redaction takes away; room versions before 11 keep it outside of the content."""
+    return _text(mapping(event.get("content")), "redacts") or _text(event, "redacts")
+
+
+def starts_here(event: Event, me: str) -> bool:
+    """Whether our part in the room begins with this event: we were invited, or joined without an invitation."""
+    if event.get("type") != "m.room.member" or event.get("state_key") != me:
+        return False
+    before = mapping(mapping(event.get("unsigned")).get("prev_content")).get("membership")
+    membership = mapping(event.get("content")).get("membership")
+    return membership == "invite" or (membership == "join" and before not in {"join", "invite"})
+
+
+def _inbound(event: Event, content: Mapping[str, Any], lens: Lens, known: Original | None) -> Inbound | None:
+    kind = _text(content, "msgtype")
+    if kind not in SAID or not isinstance(content.get("body"), str):
+        return None
+    body, fallback = _without_fallback(_text(content, "body"), content)
+    attachments = _attachments(content, kind)
+    if kind in FILES:  # the body is a caption only beside a file name of its own
+        body = body if _text(content, "filename") not in {"", body} else ""
+    if kind == "m.emote":
+        body = f"/me {body}"
+    if not body.strip() and not attachments:
+        return None
+    reply = _replied(content)
+    quoted = known.text if known is not None else fallback
+    to_us = known is not None and known.sender == lens.me
+    mentioned = _mentions_us(content, body, lens)
+    topic = _topic(content)
+    person = lens.person(_text(event, "sender"))
+    message = MessageId(_text(event, "event_id"))
+    return Inbound(
+        key=message,
+        address=lens.address(topic),
+        person=person,
+        at=_at(event),
+        order=lens.order,
+        message=message,
+        text=clean(_without_our_name(body, lens) if mentioned else body),
+        private=lens.room.private,
+        addressed=lens.room.private or mentioned or to_us,
+        attachments=attachments,
+        reply_to=MessageId(reply) if reply is not None else None,
+        quoted=clean(quoted) if reply is not None and quoted else None,
+    )
+
+
+def _edited(event: Event, content: Mapping[str, Any], lens: Lens, known: Original | None) -> Edited | None:
+    """Servers pass on edits by anybody; only the author's own count."""
+    new = mapping(content.get("m.new_content"))
+    target = about(event)
+    if target is None or known is None or known.sender != _text(event, "sender") or not isinstance(new.get("body"), str):
+        return None
+    body = _text(new, "body")
+    text = clean(_without_our_name(body, lens) if _mentions_us(new, body, lens) else body)
+    return Edited(
+        key=_text(event, "event_id"),
+        address=lens.address(known.topic),
+        person=lens.person(_text(event, "sender")),
+        at=_at(event),
+        order=lens.order,
+        message=MessageId(target),
+        text=text,
+    )
+
+
+def _deleted(event: Event, lens: Lens, known: Original | None) -> Edited | Reacted | None:
+    target = redacts(event)
+    if not target:
+        return None
+    if known is not None and known.reacts_to:
+        return _reaction(event, lens, known.reacts_to, known.text, topic=None, added=False)
+    return Edited(
+        key=_text(event, "event_id"),
+        address=lens.address(known.topic if known is not None else None),
+        person=lens.person(_text(event, "sender")),
+        at=_at(event),
+        order=lens.order,
+        message=MessageId(target),
+        text=None,
+    )
+
+
+def _reacted(event: Event, relation: Mapping[str, Any], lens: Lens, known: Original | None) -> Reacted | None:
+    target, emoji = _text(relation, "event_id"), _text(relation, "key")
+    if not target or not emoji:
+        return None
+    return _reaction(event, lens, target, emoji, topic=known.topic if known is not None else None, added=True)
+
+
+def _reaction(event: Event, lens: Lens, target: str, emoji: str, *, topic: str | None, added: bool) -> Reacted:
+    return Reacted(
+        key=_text(event, "event_id"),
+        address=lens.address(topic),
+        person=lens.person(_text(event, "sender")),
+        at=_at(event),
+        order=lens.order,
+        message=MessageId(target),
+        emoji=clean(emoji)[:64],
+        added=added,
+    )
+
+
+def _attachments(content: Mapping[str, Any], kind: str) -> tuple[Attachment, ...]:
+    """Files of encrypted rooms carry ``file`` instead of ``url`` and cannot be read yet."""
+    reference = _text(content, "url")
+    if kind not in FILES or not reference.startswith("mxc://"):
+        return ()
+    info = mapping(content.get("info"))
+    size = info.get("size")
+    name = clean(_text(content, "filename") or _text(content, "body")) or "file"
+    media_type = _text(info, "mimetype") or "application/octet-stream"
+    return (Attachment(reference, name, media_type, size if isinstance(size, int) and size >= 0 else None),)
+
+
+def _mentions_us(content: Mapping[str, Any], body: str, lens: Lens) -> bool:
+    """Intentional mentions first; pills, the full id, @name and the display name for clients without them."""
+    users: object = mapping(content.get("m.mentions")).get("user_ids")
+    if isinstance(users, list) and lens.me in users:
+        return True
+    if any(unquote(pill) == lens.me for pill in _PILL.findall(_text(content, "formatted_body"))):
+        return True
+    return re.search(_our_name(lens), body, re.IGNORECASE) is not None
+
+
+def _our_name(lens: Lens) -> str:
+    """A pattern: the full id, @name or the display name as a whole word; @name of another homeserver is somebody else."""
+    names = {lens.me, f"@{localpart(lens.me)}", lens.room.members.get(lens.me, "")}
+    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if len(name) > 2)
+    return rf"(?<!\w)@?(?:{words})(?!\w|:[\w-]+\.\w)"
+
+
+def _without_our_name(body: str, lens: Lens) -> str:
+    """``ohmo: /status`` means ``/status``; a name anywhere else stays."""
+    found = re.match(rf"\s*{_our_name(lens)}\s*[:,]?\s*", body, re.IGNORECASE)
+    rest = body[found.end() :] if found is not None else ""
+    return rest if rest.strip() else body
+
+
+def _replied(content: Mapping[str, Any]) -> str | None:
+    """The event this one answers. In a thread it is often only there for clients without threads."""
+    relation = mapping(content.get("m.relates_to"))
+    if relation.get("rel_type") == "m.thread" and relation.get("is_falling_back") is True:
+        return None
+    return _text(mapping(relation.get("m.in_reply_to")), "event_id") or None
+
+
+def _without_fallback(body: str, content: Mapping[str, Any]) -> tuple[str, str | None]:
+    """The words themselves, and what the fallback of older clients quotes ("> <@user:server> words")."""
+    if not body.startswith("> ") or not mapping(mapping(content.get("m.relates_to")).get("m.in_reply_to")):
+        return body, None
+    lines = body.split("\n")
+    count = next((number for number, line in enumerate(lines) if not line.startswith(">")), len(lines))
+    quoted = re.sub(r"^(\* )?<[^>]*> ?", "", "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines[:count]))
+    return "\n".join(lines[count:]).removeprefix("\n"), quoted
+
+
+def _topic(content: Mapping[str, Any]) -> str | None:
+    relation = mapping(content.get("m.relates_to"))
+    return (_text(relation, "event_id") or None) if relation.get("rel_type") == "m.thread" else None
+
+
+def _at(event: Event) -> datetime:
+    milliseconds: object = event.get("origin_server_ts")
+    usable = isinstance(milliseconds, int | float) and 0 <= milliseconds < _LATEST
+    return datetime.fromtimestamp(milliseconds / 1000 if usable else 0, UTC)  # pyright: ignore[reportOperatorIssue, reportUnknownArgumentType]
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    value: object = values.get(key)
+    return value if isinstance(value, str) else ""

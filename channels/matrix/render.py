@@ -1,0 +1,251 @@
+"""Outbound messages into Matrix events, frozen as JSON. Pure.
+
+Source: Matrix Client-Server API, "m.room.message msgtypes" (allowed HTML), "Event replacements", "Threading", "User and room mentions",
+"Size limits" (65 536 bytes for a whole event)."""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import Any, cast
+
+from markdown_it.tree import SyntaxTreeNode
+
+from channels.contract import Choice, MessageId, Outbound, Part
+from channels.text import clean, parse, plain, split_markdown
+
+Json = dict[str, Any]
+
+LARGEST = 48_000  # bytes of one content; the homeserver adds signatures, hashes and references, up to 65 536
+MAX_TEXT = 8_000  # characters of one message; nobody wants to read longer ones
+MARK = "(may be a duplicate)"
+MESSAGE = "m.room.message"
+_LINKS = re.compile(r"(https?|ftp|mailto|magnet):", re.IGNORECASE)
+_MARKUP = re.compile(r"[*_`~|>\[]")
+_THINKING = re.compile(r"\A\s*<think>(.*?)(?:</think>|\Z)\s*", re.DOTALL | re.IGNORECASE)
+_WRAPPED = {
+    "strong": "strong",
+    "em": "em",
+    "s": "del",
+    "paragraph": "p",
+    "blockquote": "blockquote",
+    "bullet_list": "ul",
+    "list_item": "li",
+}
+_TABLE = {"table": "table", "thead": "thead", "tbody": "tbody", "tr": "tr", "th": "th", "td": "td"}
+
+
+def render(outbound: Outbound) -> tuple[Part, ...]:
+    """Edits of what is replaced, posts of the rest, deletions of the surplus, then the files."""
+    room, old = outbound.address.chat, [receipt.message for receipt in outbound.replaces]
+    contents = _contents(outbound)
+    parts = [_edit(room, target, content) for target, content in zip(old, contents, strict=False)]
+    parts += [Part("post", _payload(room, content)) for content in contents[len(old) :]]
+    parts += [Part("delete", json.dumps({"room": room}), target) for target in old[len(contents) :]]
+    parts += [_file(outbound, path) for path in outbound.files]
+    return tuple(parts)
+
+
+def revision(room: str, target: MessageId, text: str) -> Part:
+    """A newer text of a draft: what does not fit into one event is left out."""
+    source = _quote_thinking(clean(text))
+    pieces = split_markdown(source, _fits) or ["…"]
+    return _edit(room, target, _content(pieces[0] if len(pieces) == 1 else f"{pieces[0]}\n\n…", ()))
+
+
+def mark(part: Part) -> Part:
+    """The same part, visibly a possible duplicate; a deletion shows nothing and stays as it is."""
+    payload = load(part)
+    content = payload.get("content")
+    if not isinstance(content, dict):
+        return part
+    marked = _marked(cast("Json", content))
+    return replace(part, payload=json.dumps({**payload, "content": marked}))
+
+
+def load(part: Part) -> Json:
+    return cast("Json", json.loads(part.payload))
+
+
+def with_file(content: Json, mxc: str, size: int) -> Json:
+    """The content of a file part, once its bytes are on the homeserver."""
+    return {**content, "url": mxc, "info": {**content.get("info", {}), "size": size}}
+
+
+def _contents(outbound: Outbound) -> list[Json]:
+    text = clean(outbound.text)
+    if outbound.plain:
+        pieces = _cut_plain(_with_choices(text, outbound.choices))
+        contents = [_plain_content(piece) for piece in pieces]
+    else:
+        source = _with_choices(_quote_thinking(text), outbound.choices)
+        contents = [_content(piece, outbound.mentions) for piece in split_markdown(source, _fits)]
+    if not contents and not outbound.files:
+        contents = [_plain_content("…")]  # an event without words is no message; a reader must see that there was one
+    if contents and outbound.mentions:
+        contents[0]["m.mentions"] = {"user_ids": list(outbound.mentions)}
+    for number, content in enumerate(contents):
+        relation = _relation(outbound, first=number == 0)
+        if relation:
+            content["m.relates_to"] = relation
+    return contents
+
+
+def _content(source: str, mentions: Sequence[str]) -> Json:
+    """An empty ``m.mentions`` keeps an @room in the text from ringing everybody."""
+    return {
+        "msgtype": "m.text",
+        "body": plain(source),
+        "format": "org.matrix.custom.html",
+        "formatted_body": _with_pills(to_html(source), mentions),
+        "m.mentions": {},
+    }
+
+
+def _plain_content(text: str) -> Json:
+    return {"msgtype": "m.text", "body": text, "m.mentions": {}}
+
+
+def _relation(outbound: Outbound, *, first: bool) -> Json:
+    reply = outbound.reply_to if first else None
+    if outbound.address.topic is None:
+        return {"m.in_reply_to": {"event_id": reply}} if reply is not None else {}
+    return {
+        "rel_type": "m.thread",
+        "event_id": outbound.address.topic,
+        "is_falling_back": reply is None,
+        "m.in_reply_to": {"event_id": reply or outbound.address.topic},
+    }
+
+
+def _edit(room: str, target: MessageId, content: Json) -> Part:
+    """Mentions of an edit ring again only outside of ``m.new_content``; an answer that replaces its draft should."""
+    new = {key: value for key, value in content.items() if key != "m.relates_to"}
+    outer = {"msgtype": "m.text", "body": f"* {content['body']}", "m.mentions": content["m.mentions"], "m.new_content": new}
+    outer["m.relates_to"] = {"rel_type": "m.replace", "event_id": target}
+    return Part("edit", _payload(room, outer), target)
+
+
+def _file(outbound: Outbound, path: Path) -> Part:
+    media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    name = clean(path.name)
+    kind = media_type.partition("/")[0]
+    content: Json = {
+        "msgtype": f"m.{kind}" if kind in {"image", "audio", "video"} else "m.file",
+        "body": name,
+        "filename": name,
+        "info": {"mimetype": media_type},
+        "m.mentions": {},
+    }
+    relation = _relation(outbound, first=not outbound.text)
+    if relation:
+        content["m.relates_to"] = relation
+    return Part("file", json.dumps({"room": outbound.address.chat, "type": MESSAGE, "content": content, "path": str(path)}))
+
+
+def _payload(room: str, content: Json) -> str:
+    return json.dumps({"room": room, "type": MESSAGE, "content": content})
+
+
+def _fits(source: str) -> bool:
+    """Measured as an edit, which holds the words once more than a post. Most text fits by a bound that needs no parsing."""
+    if len(source) > MAX_TEXT:
+        return False
+    if 2 * len(source.encode()) + len(escape(source).encode()) + 30 * source.count("\n") + 9 * len(_MARKUP.findall(source)) <= LARGEST // 2:
+        return True
+    body, html = json.dumps(plain(source), ensure_ascii=False), json.dumps(to_html(source), ensure_ascii=False)
+    return 2 * len(body.encode()) + len(html.encode()) <= LARGEST
+
+
+def _cut_plain(text: str) -> list[str]:
+    """Pieces of text without markup, cut at a line or a space where there is one."""
+    pieces: list[str] = []
+    most = LARGEST // 8  # four bytes a character at most, held twice by an edit; less than MAX_TEXT
+    while len(text) > most:
+        at = max(text.rfind("\n", most // 2, most), text.rfind(" ", most // 2, most)) + 1 or most
+        pieces.append(text[:at].rstrip())
+        text = text[at:]
+    return [piece for piece in [*pieces, text] if piece.strip()]
+
+
+def _with_choices(text: str, choices: Sequence[Choice]) -> str:
+    """Matrix has no buttons: the choices stand below as words to answer with."""
+    labels = " · ".join(clean(choice.label) for choice in choices)
+    return f"{text}\n\nAnswer with one of: {labels}" if choices else text
+
+
+def _quote_thinking(text: str) -> str:
+    """What a model thought aloud at the beginning, as a quote."""
+    found = _THINKING.match(text)
+    if found is None:
+        return text
+    quote = "\n".join(f"> {line}".rstrip() for line in found.group(1).strip().split("\n"))
+    return f"{quote}\n\n{text[found.end() :]}" if found.group(1).strip() else text[found.end() :]
+
+
+def _marked(content: Json) -> Json:
+    marked = {**content, "body": f"{content['body']} {MARK}"}
+    if "formatted_body" in content:
+        marked["formatted_body"] = f"{content['formatted_body']}<p>{MARK}</p>"
+    if isinstance(content.get("m.new_content"), dict):
+        marked["m.new_content"] = _marked(content["m.new_content"])
+    return marked
+
+
+def _with_pills(html: str, mentions: Sequence[str]) -> str:
+    """The ids of people who are really mentioned become links their clients show as pills."""
+    for person in mentions:
+        html = html.replace(escape(person), f'<a href="https://matrix.to/#/{escape(person)}">{escape(person)}</a>')
+    return html
+
+
+def to_html(source: str) -> str:
+    """CommonMark as the HTML every client allows; raw HTML is text, and addresses of foreign schemes are no links."""
+    return "\n".join(_html(child) for child in parse(source).children)
+
+
+def _html(node: SyntaxTreeNode) -> str:
+    match node.type:
+        case "text" | "html_inline":
+            return escape(node.content, quote=False)
+        case "html_block":
+            return f"<p>{escape(node.content.strip(), quote=False).replace(chr(10), '<br>')}</p>"
+        case "softbreak" | "hardbreak":
+            return "<br>"
+        case "hr":
+            return "<hr>"
+        case "code_inline":
+            return f"<code>{escape(node.content, quote=False)}</code>"
+        case "fence" | "code_block":
+            language = re.sub(r"[^\w+#.-]", "", node.info.split()[0]) if node.info.strip() else ""
+            attribute = f' class="language-{language}"' if language else ""
+            return f"<pre><code{attribute}>{escape(node.content, quote=False)}</code></pre>"
+        case "heading":
+            return f"<{node.tag}>{_inner(node)}</{node.tag}>"
+        case "ordered_list":
+            start = node.attrs.get("start", 1)
+            return f'<ol start="{int(start)}">{_inner(node)}</ol>' if start != 1 else f"<ol>{_inner(node)}</ol>"
+        case "link":
+            return _link(str(node.attrs.get("href", "")), _inner(node))
+        case "image":
+            source = str(node.attrs.get("src", ""))
+            return _link(source, escape(node.content or source, quote=False))
+        case "paragraph" if node.hidden:
+            return _inner(node)
+        case kind if tag := _WRAPPED.get(kind) or _TABLE.get(kind):
+            return f"<{tag}>{_inner(node)}</{tag}>"
+        case _:
+            return _inner(node)
+
+
+def _inner(node: SyntaxTreeNode) -> str:
+    return "".join(_html(child) for child in node.children)
+
+
+def _link(address: str, words: str) -> str:
+    return f'<a href="{escape(address)}">{words}</a>' if _LINKS.match(address) else words

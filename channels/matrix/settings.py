@@ -1,0 +1,35 @@
+"""What stands under ``channels.matrix`` beside the keys every channel takes."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+
+class MatrixSettings(BaseModel):
+    """``access_token`` wins over ``password``; with a password the bot logs in under one fixed device, so that repeats stay recognisable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    homeserver: str = "https://matrix.org"
+    user: str = "@ohmo:matrix.org"
+    access_token: str | None = Field(default="env:MATRIX_TOKEN", repr=False)
+    password: str | None = Field(default=None, repr=False)
+    encryption: bool = False
+
+    @field_validator("homeserver")
+    @classmethod
+    def _an_origin(cls, value: str) -> str:
+        url = urlsplit(value)
+        if url.scheme not in {"http", "https"} or not url.hostname:
+            raise ValueError("must be the homeserver's client address, like https://matrix.org")
+        return value.rstrip("/")
+
+    @field_validator("user")
+    @classmethod
+    def _a_full_id(cls, value: str) -> str:
+        name, colon, server = value.partition(":")
+        if not (name.startswith("@") and len(name) > 1 and colon and server):
+            raise ValueError("must be a full Matrix id, like @ohmo:matrix.org")
+        return value

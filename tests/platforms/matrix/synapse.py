@@ -1,0 +1,160 @@
+"""A real Synapse on a free loopback port: SQLite in a temp folder, no federation, no rate limits; one for the whole test session."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import functools
+import hashlib
+import hmac
+import importlib.util
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SERVER_NAME = "ohmo.test"
+NO_LIMIT = {"per_second": 1_000_000, "burst_count": 1_000_000}
+
+
+def installed() -> bool:
+    return importlib.util.find_spec("synapse") is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    user: str
+    token: str
+    device: str
+    password: str
+
+
+class Synapse:
+    """The homeserver process. ``url`` speaks the client-server API."""
+
+    def __init__(self, folder: Path, port: int, process: subprocess.Popen[bytes], secret: str) -> None:
+        self.folder = folder
+        self.url = f"http://127.0.0.1:{port}"
+        self.process = process
+        self._secret = secret
+
+    @classmethod
+    def start(cls, within: float = 90.0) -> Synapse:
+        """Start one and wait until it says READY (sd_notify); TimeoutError after ``within`` seconds."""
+        folder = Path(tempfile.mkdtemp(prefix="synapse-"))
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        secret = secrets.token_hex(16)
+        (folder / "homeserver.yaml").write_text(json.dumps(_configuration(folder, port, secret)))
+        (folder / "log.yaml").write_text(json.dumps(_logging(folder)))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            notify.bind(str(folder / "notify"))
+            notify.settimeout(within)
+            process = subprocess.Popen(
+                [sys.executable, "-m", "synapse.app.homeserver", "-c", str(folder / "homeserver.yaml")],
+                cwd=folder,
+                env={**os.environ, "NOTIFY_SOCKET": str(folder / "notify")},
+                stdin=subprocess.DEVNULL,
+                stdout=(folder / "stdout").open("wb"),
+                stderr=subprocess.STDOUT,
+                preexec_fn=_die_with_parent,
+            )
+            server = cls(folder, port, process, secret)
+            try:
+                while b"READY=1" not in notify.recv(4096):
+                    pass
+            except TimeoutError:
+                said = (folder / "stdout").read_text(errors="replace")[-2000:]
+                server.stop()
+                raise TimeoutError(f"Synapse was not ready after {within} s:\n{said}") from None
+        return server
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(10)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def register(self, name: str) -> Account:
+        """A fresh user; its device lives as long as the account."""
+        nonce = self._admin()["nonce"]
+        password = secrets.token_hex(8)
+        mac = hmac.new(self._secret.encode(), b"\0".join(x.encode() for x in (nonce, name, password, "notadmin")), hashlib.sha1)
+        made = self._admin(
+            {"nonce": nonce, "username": name, "displayname": name.title(), "password": password, "admin": False, "mac": mac.hexdigest()}
+        )
+        return Account(made["user_id"], made["access_token"], made["device_id"], password)
+
+    def _admin(self, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The shared-secret registration of Synapse's admin API: GET gives a nonce, POST registers."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}/_synapse/admin/v1/register", data, {"Content-Type": "application/json"})
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as response:
+            return json.load(response)
+
+
+@functools.cache
+def shared() -> Synapse:
+    """The one Synapse of this test session; ends with the process."""
+    server = Synapse.start()
+    atexit.register(server.stop)
+    return server
+
+
+def _die_with_parent() -> None:
+    """Linux: a test run that is killed leaves no server behind (prctl PR_SET_PDEATHSIG)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def _configuration(folder: Path, port: int, secret: str) -> dict[str, Any]:
+    limits = ("message", "registration", "admin_redaction", "third_party_invite", "media_create", "presence", "delayed_event_mgmt")
+    return {
+        "server_name": SERVER_NAME,
+        "listeners": [{"port": port, "bind_addresses": ["127.0.0.1"], "type": "http", "tls": False, "resources": [{"names": ["client", "media"]}]}],
+        "database": {"name": "sqlite3", "args": {"database": str(folder / "homeserver.db")}},
+        "media_store_path": str(folder / "media"),
+        "signing_key_path": str(folder / "signing.key"),
+        "pid_file": str(folder / "pid"),
+        "log_config": str(folder / "log.yaml"),
+        "registration_shared_secret": secret,
+        "macaroon_secret_key": secrets.token_hex(16),
+        "form_secret": secrets.token_hex(16),
+        "report_stats": False,
+        "trusted_key_servers": [],
+        "suppress_key_server_warning": True,
+        "federation_domain_whitelist": [],
+        "bcrypt_rounds": 4,
+        "presence": {"enabled": False},
+        "enable_metrics": False,
+        "url_preview_enabled": False,
+        "encryption_enabled_by_default_for_room_type": "off",
+        "max_upload_size": "20M",
+        **{f"rc_{name}": NO_LIMIT for name in limits},
+        "rc_login": {"address": NO_LIMIT, "account": NO_LIMIT, "failed_attempts": NO_LIMIT},
+        "rc_joins": {"local": NO_LIMIT, "remote": NO_LIMIT},
+        "rc_invites": {"per_room": NO_LIMIT, "per_user": NO_LIMIT, "per_issuer": NO_LIMIT},
+        "rc_room_creation": NO_LIMIT,
+    }
+
+
+def _logging(folder: Path) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "handlers": {"file": {"class": "logging.FileHandler", "filename": str(folder / "homeserver.log")}},
+        "root": {"level": "WARNING", "handlers": ["file"]},
+    }
