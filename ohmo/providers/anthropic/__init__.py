@@ -1,0 +1,13 @@
+"""Anthropic Messages, and everything that speaks it."""
+
+from __future__ import annotations
+
+from ohmo.providers.cover import Cover
+
+MANIFEST = Cover(
+    name="anthropic",
+    title="Anthropic",
+    models=("claude-haiku-5-5", "claude-sonnet-5-5"),
+    key_environment="ANTHROPIC_API_KEY",
+    client="ohmo.providers.anthropic.client:AnthropicClient",
+)

@@ -1,0 +1,106 @@
+"""Talks to an Anthropic-compatible endpoint through the official SDK; imports it, so load this module late."""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (the SDK's generic stream of plain JSON events has no types of its own)
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import anthropic
+import httpx2
+from anthropic import AsyncAnthropic, AsyncStream, DefaultAioHttpClient
+
+from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
+from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest
+from ohmo.providers.anthropic.reading import Reading
+from ohmo.providers.anthropic.wire import MessagesWire, head, marked
+from ohmo.providers.classify import classify, retry_after, told_window
+from ohmo.providers.cover import Endpoint
+from ohmo.providers.heads import Heads
+from ohmo.providers.models import plain_name
+from ohmo.providers.pictures import read
+from ohmo.providers.scroll import Scrolls
+
+_UNBOUND = "in `thinking` block"  # "Preserved thinking": something before a thinking block is not what it was
+
+
+class AnthropicClient:
+    """One HTTP client for the life of the process. The body is bytes of our own, which spares the SDK a deep copy and its json."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        base = endpoint.base_url.rstrip("/").removesuffix("/v1") if endpoint.base_url else None
+        self._sdk = AsyncAnthropic(
+            api_key=endpoint.api_key or "unset",  # no key is the endpoint's to judge; it says so in words
+            base_url=base,
+            max_retries=0,
+            timeout=httpx2.Timeout(endpoint.silence, connect=min(10.0, endpoint.silence)),
+            http_client=DefaultAioHttpClient(),
+        )
+        self.scrolls = Scrolls(MessagesWire())
+        self._heads = Heads(head)
+        self._windows: dict[str, int] = {}
+
+    def learnt_window(self, model: str) -> int | None:
+        return self._windows.get(model)
+
+    async def aclose(self) -> None:
+        await self._sdk.close()
+
+    async def body(self, request: ModelRequest) -> bytes:
+        """The bytes of a request."""
+        opened = self.scrolls.open(request.steps)
+        pictures = await read(self.scrolls.unseen_images(opened))
+        closed, tail = self.scrolls.write(opened, lambda image: pictures.get(image.path))
+        return b"".join([self._heads(request), *marked(closed, tail), b"]}"])
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """See ``ohmo.contracts.provider.Provider.stream``. No retries but one: a request whose old thinking is not accepted any more
+        (history was cut, the prompt changed) goes out once more without it."""
+        for last in (False, True):
+            reading = Reading(request)
+            try:
+                async with self._opened(await self.body(request)) as events:
+                    async for event in events:
+                        text = reading.feed(cast("dict[str, Any]", event))
+                        if text:
+                            yield Delta(text)
+            except anthropic.BadRequestError as error:
+                if last or _UNBOUND not in str(error):
+                    raise self._classified(request, error) from error
+                self.scrolls.without_thinking(request.steps)
+                continue
+            except (anthropic.APIError, httpx2.HTTPError) as error:
+                raise self._classified(request, error) from error
+            yield reading.reply()
+            return
+
+    @asynccontextmanager
+    async def _opened(self, body: bytes) -> AsyncIterator[AsyncStream[object]]:
+        options: Any = {"headers": {"content-type": "application/json"}}
+        stream = await self._sdk.post(
+            "/v1/messages", cast_to=object, content=body, options=options, stream=True, stream_cls=AsyncStream[object]
+        )
+        async with stream:
+            yield stream
+
+    def _classified(self, request: ModelRequest, error: Exception) -> ProviderError:
+        where = f"{self._endpoint.provider} ({self._sdk.base_url.host})"
+        match error:
+            case anthropic.APITimeoutError() | httpx2.TimeoutException():
+                return TimedOut(f"{where}: no byte for {self._endpoint.silence:.0f} s")
+            case anthropic.APIStatusError():
+                message = str(error.api_message or error.message)
+                found = told_window(message)
+                if found is not None:
+                    self._windows[request.model] = found
+                status = error.status_code if error.status_code >= 400 else None  # an error event inside a stream that began with 200
+                return classify(
+                    where, plain_name(request.model), status, str(error.type or ""), message, retry_after(error.response.headers)
+                )
+            case anthropic.APIConnectionError():
+                return TimedOut(f"{where}: cannot be reached ({error.__cause__ or error})")
+            case _:
+                return CutOff(f"{where}: the connection broke in the middle of the answer ({error})")

@@ -1,0 +1,38 @@
+"""Arguments of tool calls as models really write them. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import cast
+
+from ohmo.contracts.messages import Json
+
+UNREADABLE = "unreadable_arguments"  # the one key of arguments nobody could read; its value is what the model wrote
+
+
+def arguments(text: str) -> dict[str, Json]:
+    """The object in ``text``; empty text is an empty object. What cannot be read becomes ``{UNREADABLE: text}``, which no tool's
+    input accepts, so that the model gets an error result that quotes what it wrote."""
+    for candidate in (text.strip() or "{}", *_repairs(text)):
+        try:
+            value: object = json.loads(candidate)
+            if isinstance(value, str):  # an object that was stringified twice
+                value = json.loads(value)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            return cast("dict[str, Json]", value)
+    return {UNREADABLE: text}
+
+
+def _repairs(text: str) -> list[str]:
+    """Only repairs that cannot change a value: a code fence around, a comma before a closing bracket, raw control characters in strings."""
+    bare = re.sub(r"^\s*```(?:json)?\s*|\s*```\s*$", "", text).strip()
+    found = [bare]
+    try:
+        found.append(json.dumps(json.loads(bare, strict=False)))
+    except (ValueError, RecursionError):
+        pass
+    found.append(re.sub(r',\s*([}\]])(?=(?:[^"\\]*(?:\\.|"(?:\\.|[^"\\])*"))*[^"]*$)', r"\1", bare))
+    return found

@@ -1,0 +1,92 @@
+"""What is known about models: windows, output limits and prices.
+
+Prices are micro USD per token (the same number as USD per million tokens). Sources, read November 2026: "Models overview" and each
+model's page on platform.claude.com; the model pages on developers.openai.com. A model nobody knows costs 0 and has a careful window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+UNKNOWN_WINDOW = 32_768  # what local servers commonly load a model with; a wrong guess is corrected by the endpoint's own error
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Micro USD per token. Prompts longer than ``long`` tokens cost ``input_factor`` and ``output_factor`` times as much, as a whole."""
+
+    input: float
+    cached: float
+    written: float
+    output: float
+    long: int | None = None
+    input_factor: float = 1.0
+    output_factor: float = 1.0
+
+    def micro_usd(self, input: int, cached: int, written: int, output: int) -> int:
+        """``input`` are prompt tokens neither read from nor written to the cache."""
+        dear = self.long is not None and input + cached + written > self.long
+        prompt = (input * self.input + cached * self.cached + written * self.written) * (self.input_factor if dear else 1.0)
+        return round(prompt + output * self.output * (self.output_factor if dear else 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    window: int
+    max_output: int
+    price: Price
+
+
+def _claude(input: float, output: float, *, cached: float | None = None) -> Price:
+    return Price(input, cached if cached is not None else input / 10, input * 1.25, output)
+
+
+def _gpt(input: float, output: float, *, long: bool = True) -> Price:
+    if not long:
+        return Price(input, input / 10, input, output)
+    return Price(input, input / 10, input * 1.25, output, 272_000, 2.0, 1.5)
+
+
+_TABLE: dict[str, Model] = {  # the longest prefix of a model's name that is in here counts
+    "claude-fable-5": Model(1_000_000, 128_000, _claude(10, 50)),
+    "claude-opus-5-5": Model(1_000_000, 128_000, _claude(4, 20, cached=0.2)),
+    "claude-opus-5": Model(1_000_000, 128_000, _claude(5, 25)),
+    "claude-opus-4-8": Model(1_000_000, 128_000, _claude(5, 25)),
+    "claude-opus-4-7": Model(1_000_000, 128_000, _claude(5, 25)),
+    "claude-opus-4-6": Model(1_000_000, 128_000, _claude(5, 25)),
+    "claude-opus-4-5": Model(200_000, 64_000, _claude(5, 25)),
+    "claude-sonnet-5": Model(1_000_000, 128_000, _claude(2, 10)),
+    "claude-sonnet-4-6": Model(1_000_000, 64_000, _claude(3, 15)),
+    "claude-sonnet-4-5": Model(200_000, 64_000, _claude(3, 15)),
+    "claude-haiku-5-5": Model(1_000_000, 128_000, Price(0.1, 0.01, 0.125, 0.5, 100_000, 5.0, 5.0)),
+    "claude-haiku-4-5": Model(200_000, 64_000, _claude(1, 5)),
+    "gpt-6-sol": Model(1_050_000, 128_000, _gpt(2, 10)),
+    "gpt-6-luna": Model(1_050_000, 128_000, _gpt(0.1, 0.5)),
+    "gpt-5.6-sol": Model(1_050_000, 128_000, _gpt(4, 20)),
+    "gpt-5.6-terra": Model(1_050_000, 128_000, _gpt(2, 10)),
+    "gpt-5.6-luna": Model(1_050_000, 128_000, _gpt(0.2, 1.2)),
+    "gpt-5-nano": Model(400_000, 128_000, _gpt(0.05, 0.4, long=False)),
+    "gpt-5-mini": Model(400_000, 128_000, _gpt(0.25, 2, long=False)),
+    "gpt-5": Model(400_000, 128_000, _gpt(1.25, 10, long=False)),
+    "gpt-4.1": Model(1_047_576, 32_768, Price(2, 0.5, 2, 8)),
+    "gpt-4o-mini": Model(128_000, 16_384, Price(0.15, 0.075, 0.15, 0.6)),
+    "gpt-4o": Model(128_000, 16_384, Price(2.5, 1.25, 2.5, 10)),
+}
+_FREE = Price(0, 0, 0, 0)
+_FAMILIES = {"claude-": 200_000, "gpt-": 128_000}  # a name of a known maker that is newer than this table: window only, no price
+
+
+def plain_name(model: str) -> str:
+    """``anthropic/claude-x`` and ``claude-x`` are the same model; gateways put the maker in front."""
+    return model.rsplit("/", 1)[-1]
+
+
+def known(model: str) -> Model:
+    """What is known about a model; for an unknown one a careful window and no price. A dated or variant name counts as its family,
+    but a different version does not: ``gpt-5.1`` is not ``gpt-5``."""
+    name = plain_name(model)
+    best = max((key for key in _TABLE if name == key or name.startswith(key + "-")), key=len, default=None)
+    if best is not None:
+        return _TABLE[best]
+    window = next((window for start, window in _FAMILIES.items() if name.startswith(start)), UNKNOWN_WINDOW)
+    return Model(window, window // 4, _FREE)

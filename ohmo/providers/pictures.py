@@ -1,0 +1,22 @@
+"""Reads images from disk, off the event loop, before they are written into a request."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+
+from ohmo.contracts.messages import Image
+
+
+async def read(images: Sequence[Image]) -> dict[Path, str | None]:
+    """Base64 by path; None where the file cannot be read any more."""
+    return await asyncio.to_thread(lambda: {image.path: _encoded(image.path) for image in images}) if images else {}
+
+
+def _encoded(path: Path) -> str | None:
+    try:
+        return base64.b64encode(path.read_bytes()).decode("ascii")
+    except OSError:
+        return None

@@ -1,0 +1,177 @@
+"""The HTTP side of the scripted model server, in this process or, with ``python -m tests.platforms.model``, in one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from tests.platforms.model import anthropic_wire, openai_wire
+from tests.platforms.model.script import Asked, Script, Turn, echo
+from tests.platforms.model.validity import anthropic_fault, openai_fault
+
+
+class ModelServer:
+    """Answers requests from ``script`` in turn, then by ``default``. ``open``: answers that are being streamed right now.
+
+    ``strict`` refuses with 400 what the real endpoint would refuse. ``models``: what GET /v1/models lists and what exists (empty: any)."""
+
+    def __init__(
+        self, script: Iterable[Turn | Script] = (), *, default: Script = echo, strict: bool = True, models: Sequence[str] = ()
+    ) -> None:
+        self.script: deque[Turn | Script] = deque(script)
+        self.default = default
+        self.strict = strict
+        self.models = list(models)
+        self.asked: list[Asked] = []
+        self.keep = True  # benchmarks switch recording off
+        self.open = 0
+        self.dropped = 0  # answers whose reader went away
+        self.count = 0
+        self.url = ""
+
+    def next(self, *turns: Turn | Script) -> None:
+        """What the next requests get."""
+        self.script.extend(turns)
+
+    def application(self) -> web.Application:
+        app = web.Application(client_max_size=256 << 20)
+        app.router.add_post("/v1/messages", self._messages)
+        app.router.add_post("/v1/chat/completions", self._completions)
+        app.router.add_get("/v1/models", self._listed)
+        app.router.add_post("/_script", self._scripted)
+        app.router.add_get("/_asked", self._recorded)
+        return app
+
+    async def _messages(self, request: web.Request) -> web.StreamResponse:
+        asked, turn = await self._turn(request)
+        body = asked.body
+        fault = anthropic_fault(body) if self.strict else None
+        if fault is not None:
+            turn = Turn(status=400, message=fault)
+        elif self.models and body["model"] not in self.models:
+            turn = Turn(status=404, message=f"model: {body['model']}")
+        if turn.status != 200 and not turn.in_stream:
+            return self._refusal(turn, anthropic_wire.error(turn, turn.status))
+        text = self._text(turn, asked)
+        events = anthropic_wire.events(turn, text, body["model"], len(asked.raw) // 4)
+        return await self._stream(request, turn, (anthropic_wire.frame(name, data) for name, data in events))
+
+    async def _completions(self, request: web.Request) -> web.StreamResponse:
+        asked, turn = await self._turn(request)
+        body = asked.body
+        fault = openai_fault(body) if self.strict else None
+        if fault is not None:
+            turn = Turn(status=400, message=fault)
+        elif self.models and body["model"] not in self.models:
+            turn = Turn(status=404, message=f"The model `{body['model']}` does not exist or you do not have access to it.")
+        if turn.status != 200 and not turn.in_stream:
+            return self._refusal(turn, openai_wire.error(turn, turn.status))
+        usage = bool((body.get("stream_options") or {}).get("include_usage"))
+        chunks = openai_wire.chunks(turn, self._text(turn, asked), body["model"], len(asked.raw) // 4, with_usage=usage)
+
+        def frames() -> Iterator[bytes]:
+            yield from (openai_wire.frame(chunk) for chunk in chunks)
+            if not (turn.no_end or turn.in_stream):
+                yield openai_wire.DONE
+
+        return await self._stream(request, turn, frames())
+
+    async def _turn(self, request: web.Request) -> tuple[Asked, Turn]:
+        asked = Asked(request.path, dict(request.headers), await request.read(), time.monotonic())
+        self.count += 1
+        if self.keep:
+            self.asked.append(asked)
+        found = self.script.popleft() if self.script else self.default
+        turn = found if isinstance(found, Turn) else found(asked)
+        if turn.delay:
+            await asyncio.sleep(turn.delay)
+        return asked, turn
+
+    def _text(self, turn: Turn, asked: Asked) -> str:
+        if turn.empty or (turn.text is None and turn.calls):
+            return ""
+        return turn.text if turn.text is not None else "echo: " + asked.said
+
+    def _refusal(self, turn: Turn, body: dict[str, Any]) -> web.Response:
+        headers = {} if turn.retry_after is None else {"retry-after": f"{turn.retry_after:g}"}
+        return web.json_response(body, status=turn.status, headers=headers)
+
+    async def _stream(self, request: web.Request, turn: Turn, frames: Iterator[bytes]) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        self.open += 1
+        try:
+            await self._frames(request, response, turn, frames)
+        except (ConnectionResetError, asyncio.CancelledError):
+            self.dropped += 1
+            raise
+        finally:
+            self.open -= 1
+        return response
+
+    async def _frames(self, request: web.Request, response: web.StreamResponse, turn: Turn, frames: Iterator[bytes]) -> None:
+        if not (turn.between or turn.stall is not None or turn.cut is not None):
+            await response.write(b"".join(frames))
+            await response.write_eof()
+            return
+        for number, frame in enumerate(frames):
+            if turn.stall is not None and number >= turn.stall:
+                await _gone(request)
+                raise ConnectionResetError
+            if turn.cut is not None and number >= turn.cut:
+                if request.transport is not None:
+                    request.transport.abort()
+                return
+            await response.write(frame)
+            if turn.between:
+                await asyncio.sleep(turn.between)
+        await response.write_eof()
+
+    async def _listed(self, _: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in self.models or ["fake-1"]]})
+
+    async def _scripted(self, request: web.Request) -> web.Response:
+        """For a server in a process of its own: a JSON list of turns to append."""
+        self.next(*(Turn.from_json(item) for item in await request.json()))
+        return web.json_response({"waiting": len(self.script)})
+
+    async def _recorded(self, _: web.Request) -> web.Response:
+        return web.json_response([{"path": asked.path, "at": asked.at, "body": asked.body} for asked in self.asked])
+
+
+async def _gone(request: web.Request) -> None:
+    """Until the reader closes its connection."""
+    while request.transport is not None and not request.transport.is_closing():
+        await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def serving(server: ModelServer, *, port: int = 0) -> AsyncIterator[ModelServer]:
+    """Listens on 127.0.0.1; ``server.url`` is set inside."""
+    runner = web.AppRunner(server.application(), handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port)
+    await site.start()
+    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield server
+    finally:
+        await runner.cleanup()
+
+
+async def run(port: int, script: str | None) -> None:
+    turns = [Turn.from_json(item) for item in json.loads(script)] if script else []
+    server = ModelServer(turns)
+    async with serving(server, port=port):
+        print(server.url.rsplit(":", 1)[1], flush=True)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
