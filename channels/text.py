@@ -54,6 +54,7 @@ class _Wrap:
     last: int  # exclusive; the closing line of a fence comes after it
     opener: str
     closer: str
+    indent: int  # of its first line, inside a list
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class _Cuts:
     blocks: list[int]
     items: list[int]
     wraps: dict[int, _Wrap]
+    raw: set[int]  # lines of indented code
 
     def wrap_at(self, offset: int) -> _Wrap | None:
         """The fence or table that a cut at ``offset`` would tear."""
@@ -83,8 +85,10 @@ def split_markdown(text: str, fits: Callable[[str], bool]) -> list[str]:
 
     A torn code fence is closed and opened again with its info string, a torn table repeats its head. Only white space at the cuts
     is dropped. ``fits`` is asked about pieces, never about much more than fits, so that the whole takes n log n. Blank text gives no piece.
-    A single character that does not fit is a piece all the same: nothing is ever lost here.
+    A visible character that does not fit alone is torn, and a code point that does not fit is a piece all the same: nothing is ever lost here.
     """
+    if not text.strip():
+        return []
     cuts = _find_cuts(text)
     pieces: list[str] = []
     start, guess, end = 0, FIRST_GUESS, cuts.end
@@ -107,14 +111,17 @@ def _find_cuts(text: str) -> _Cuts:
     blocks: list[int] = []
     items: list[int] = []
     wraps: dict[int, _Wrap] = {}
+    raw: set[int] = set()
     for token in _outline().parse(text):
         if token.map is None or token.nesting < 0 or token.map[0] >= len(lines):
             continue
         (blocks if token.level == 0 else items).append(lines[token.map[0]])
+        if token.type == "code_block" and token.level == 0:
+            raw.update(range(*token.map))
         wrap = _wrap_of(token, source, *token.map)
         if wrap is not None:
             wraps.update((line, wrap) for line in range(wrap.body, wrap.last))
-    return _Cuts(text, len(text.rstrip()), lines, sorted(set(blocks)), sorted(set(items)), wraps)
+    return _Cuts(text, len(text.rstrip()), lines, sorted(set(blocks)), sorted(set(items)), wraps, raw)
 
 
 def _wrap_of(token: Token, source: list[str], first: int, last: int) -> _Wrap | None:
@@ -122,7 +129,8 @@ def _wrap_of(token: Token, source: list[str], first: int, last: int) -> _Wrap | 
         quote = re.match(r"(?:[ \t]*>)*", source[first])
         prefix = quote.group() + " " if quote is not None and quote.group() else ""
         closed = last - first > 1 and source[last - 1].strip(" \t>").startswith(token.markup)
-        return _Wrap(first, first + 1, last - closed, f"{prefix}{token.markup}{token.info}\n", f"\n{prefix}{token.markup}")
+        indent = 0 if prefix else max(0, source[first].find(token.markup))
+        return _Wrap(first, first + 1, last - closed, f"{prefix}{token.markup}{token.info}\n", f"\n{prefix}{token.markup}", indent)
     if (
         token.type == "paragraph_open"
         and token.level == 0
@@ -130,20 +138,40 @@ def _wrap_of(token: Token, source: list[str], first: int, last: int) -> _Wrap | 
         and "|" in source[first]
         and _TABLE_RULE.fullmatch(source[first + 1])
     ):
-        return _Wrap(first, first + 2, last, f"{source[first]}\n{source[first + 1]}\n", "")
+        return _Wrap(first, first + 2, last, f"{source[first]}\n{source[first + 1]}\n", "", 0)
     return None
 
 
 def _piece(cuts: _Cuts, start: int, end: int) -> str:
     body = cuts.text[start:end]
     before, after = cuts.wrap_at(start), _torn(cuts, end)
-    if before is None and after is None:
-        return body.strip("\r\n").rstrip() if start == 0 or body[:1] in "\r\n " else body.rstrip()
-    opened = before.opener if before is not None else ""
-    closed = after.closer if after is not None else ""
-    if not opened:
-        body = body.lstrip("\r\n")
-    return opened + (body.removesuffix("\n") + closed if closed else body.rstrip())
+    indent = before.indent if before is not None else _indent(cuts, start)
+    if indent:
+        body = _outdent(body, indent)
+    if before is not None:
+        body = before.opener + body
+    if after is None or not after.closer:
+        return body.rstrip()
+    inner = after.closer if after is before else after.closer.replace("\n", "\n" + " " * after.indent)
+    return body.removesuffix("\n") + inner
+
+
+def _indent(cuts: _Cuts, start: int) -> int:
+    """How far the first line of a piece is indented, unless it is indented code."""
+    if start == 0 or cuts.text[start] != " " or bisect_right(cuts.lines, start) - 1 in cuts.raw:
+        return 0
+    return len(cuts.text[start : start + 64]) - len(cuts.text[start : start + 64].lstrip(" "))
+
+
+def _outdent(body: str, indent: int) -> str:
+    """A piece that begins inside a list item stands at the margin, down to the first line that leaves the item."""
+    lines = body.split("\n")
+    margin = " " * indent
+    for number, line in enumerate(lines):
+        if line.strip() and not line.startswith(margin):
+            break
+        lines[number] = line[indent:] if line.startswith(margin) else line.lstrip(" ")
+    return "\n".join(lines)
 
 
 def _torn(cuts: _Cuts, end: int) -> _Wrap | None:
@@ -182,8 +210,11 @@ def _best_cut(cuts: _Cuts, start: int, reach: int, fits: Callable[[str], bool]) 
         if fits(_piece(cuts, start, candidate)):
             return candidate
     cut = _between_characters(cuts.text, start, reach)
-    while cut > start + 1 and not fits(_piece(cuts, start, cut)):
-        cut = _between_characters(cuts.text, start, start + (cut - start) // 2)
+    while not fits(_piece(cuts, start, cut)):
+        shorter = _between_characters(cuts.text, start, start + (cut - start) // 2)
+        if shorter >= cut:  # one visible character alone is too much: by code points then
+            return max(start + 1, min(reach, cut))
+        cut = shorter
     return cut
 
 
