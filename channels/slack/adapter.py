@@ -1,0 +1,270 @@
+"""Slack as a Channel: joins the wire, the reading and the rendering."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+from channels.contract import (
+    Address,
+    Answer,
+    Attachment,
+    Capabilities,
+    ChannelContext,
+    ChatId,
+    MessageId,
+    Options,
+    Outbound,
+    Part,
+    Receipt,
+    Repeat,
+    TopicId,
+)
+from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
+from channels.slack import Settings, render
+from channels.slack.client import Pace, Refused, Wire
+from channels.slack.history import next_cursor
+from channels.slack.inbound import Body, moment
+from channels.slack.listening import Listening
+from channels.slack.memory import Names
+
+_GONE = frozenset({"message_not_found", "file_not_found", "file_deleted", "channel_not_found"})
+_ADDRESS = re.compile(r"([CDGUW][A-Z0-9]+)(?:/(\d+\.\d+))?")
+_CLOCKS_APART = timedelta(minutes=5)  # between Slack's clock and ours, when a post of ours is looked for
+
+CAPABILITIES = Capabilities(
+    repeat=Repeat.LOOK,
+    repeat_window=timedelta(days=30),
+    max_text=render.MAX_TEXT,
+    revise=timedelta(seconds=1.5),  # chat.update is Tier 3: some 50 a minute for the whole workspace
+    choices=True,
+    topics=True,
+    typing=timedelta(minutes=2),  # assistant.threads.setStatus: removed after two minutes, or by our post
+    max_file=1 << 30,
+)
+
+
+class Slack:
+    """One app in one workspace."""
+
+    def __init__(self, settings: Settings, options: Options, pace: Pace | None = None) -> None:
+        self._pace = pace or Pace()
+        self._clock = options.clock
+        self._wire = Wire(settings.bot_token, settings.app_token, settings.api_url, self._pace)
+        self._names = Names(self._wire)
+        self._account = ""
+        self._user = ""
+        self._direct: dict[str, str] = {}  # person -> the direct conversation with them
+        self._quiet_until = 0.0  # monotonic; revisions rest after a rate limit so that final texts get through
+        self._can_type = True
+        self.capabilities = replace(CAPABILITIES, revise=None) if options.streaming == "off" else CAPABILITIES
+
+    @property
+    def account(self) -> str:
+        """The team's id."""
+        return self._account
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncGenerator[None]:
+        async with self._wire.open():
+            try:
+                async with asyncio.timeout(2 * self._pace.connect):
+                    who = await self._wire.prove()
+            except TimeoutError:
+                raise NotReady(f"Slack did not answer within {2 * self._pace.connect:g} s") from None
+            except Rejected as refused:  # missing_scope, not_allowed...: asking again changes nothing
+                raise AuthFailed(str(refused)) from refused
+            self._account, self._user = str(who.get("team_id", "")), str(who.get("user_id", ""))
+            yield
+
+    async def receive(self, context: ChannelContext) -> None:
+        await Listening(self._wire, context, (self._account, self._user), self._names, self._clock).run()
+
+    def render(self, outbound: Outbound) -> tuple[Part, ...]:
+        return render.render(outbound)
+
+    def mark(self, part: Part) -> Part:
+        return render.mark(part)
+
+    async def upload(self, part: Part) -> str:
+        """The first two steps of Working with files, "Uploading files"; nobody sees the file before the third. Returns its id."""
+        body = _body(part)
+        path = Path(body["path"])
+        try:
+            size = path.stat().st_size  # noqa: ASYNC240 - one stat of a local file
+        except OSError as error:
+            raise Rejected(f"Slack: {path} cannot be read: {error.strerror}") from error
+        place = await self._wire.read("files.getUploadURLExternal", filename=path.name, length=size)
+        await self._wire.put(str(place["upload_url"]), path)
+        return str(place["file_id"])
+
+    async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:
+        body = _body(part)
+        body["channel"] = await self._chat(str(body["channel"]))
+        match part.kind:
+            case "post":
+                # Message metadata: invisible, kept through edits, and readable again by find().
+                body["metadata"] = {"event_type": "ohmo", "event_payload": {"key": key}}
+                sent = await self._wire.write("chat.postMessage", body, once=True)
+                return _receipt(sent)
+            case "edit":
+                return _receipt(await self._wire.write("chat.update", body | {"ts": part.target}, once=False))
+            case "delete":
+                return await self._delete(body["channel"], cast("MessageId", part.target))
+            case "file":
+                return await self._show(body, handle)
+
+    async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:
+        """Posts by their metadata, files by where they are shared. An edit or deletion leaves nothing that its repeat would double."""
+        chat = await self._chat(address.chat)
+        if part.kind == "file":
+            return await self._find_file(handle, chat)
+        if part.kind != "post":
+            return None
+        arguments: dict[str, str | int | bool] = {"channel": chat, "include_all_metadata": True, "limit": 200}
+        arguments["oldest"] = f"{(since - _CLOCKS_APART).timestamp():.6f}"
+        thread = _body(part).get("thread_ts")
+        method = "conversations.replies" if thread else "conversations.history"
+        if thread:
+            arguments["ts"] = str(thread)
+        while True:
+            try:
+                page = await self._wire.read(method, **arguments)
+            except Refused as refused:
+                if refused.word == "thread_not_found":
+                    return None  # the thread is gone, and our post with it
+                raise
+            for row in cast("list[Body]", page.get("messages") or []):
+                if _key(row) == key and row.get("user") in {self._user, None}:
+                    return Receipt(MessageId(str(row["ts"])), moment(str(row["ts"])))
+            cursor = next_cursor(page)
+            if not cursor:
+                return None
+            arguments["cursor"] = cursor
+
+    async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
+        """Dropped after a rate limit until Slack's wait is over, and whenever it fails: the final text is a part of its own."""
+        if receipt is None or time.monotonic() < self._quiet_until:
+            return
+        body = render.draft(text) | {"channel": await self._chat(address.chat), "ts": receipt.message}
+        try:
+            await self._wire.write("chat.update", body, once=False)
+        except RateLimited as limited:
+            self._quiet_until = time.monotonic() + limited.retry_after
+        except Rejected:
+            return
+
+    async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
+        file, _, url = attachment.ref.partition(" ")
+        if not url:  # files of other workspaces come without address (Slack Connect, "check_file_info")
+            found = cast("Body", (await self._wire.read("files.info", file=file)).get("file") or {})
+            url = str(found.get("url_private_download") or found.get("url_private") or "")
+        name = re.sub(r"[\x00-\x1f/\\]", "_", Path(attachment.name).name)[-80:] or "file"
+        path = into / f"{file}-{name}"
+        whole = False
+        try:
+            media = await self._wire.get(url, path, limit)
+            if media == "text/html" and attachment.media_type != "text/html":
+                raise Rejected("Slack: a sign-in page came instead of the file: give the app the scope files:read and install it again")
+            whole = True
+        finally:
+            if not whole:
+                path.unlink(missing_ok=True)
+        return path
+
+    async def typing(self, address: Address, on: bool) -> None:
+        """assistant.threads.setStatus exists in threads only; apps that may not use it are asked once."""
+        if address.topic is None or not self._can_type:
+            return
+        body: Body = {"channel_id": address.chat, "thread_ts": address.topic, "status": "is thinking…" if on else ""}
+        try:
+            await self._wire.write("assistant.threads.setStatus", body, once=False)
+        except Refused as refused:
+            self._can_type = refused.word in {"channel_not_found", "invalid_thread_ts"}
+
+    async def acknowledge(self, answer: Answer, text: str) -> None:
+        """The press itself is acknowledged by its envelope; this says something that only the person sees (chat.postEphemeral)."""
+        if not text.strip():
+            return
+        body: Body = {"channel": answer.address.chat, "user": answer.person.id, "text": render.escape(text)[: render.MAX_TEXT]}
+        if answer.address.topic is not None:
+            body["thread_ts"] = answer.address.topic
+        await self._wire.write("chat.postEphemeral", body, once=False)
+
+    async def menu(self, commands: Sequence[tuple[str, str]]) -> None:
+        """Slack's slash commands live in the app's manifest and cannot be set by a bot token: see docs/channels/slack.md."""
+
+    def parse_address(self, text: str) -> Address:
+        """``C123``, ``C123/1700000000.000100`` (a thread), ``D123``, or a person ``U123``, whose direct conversation is opened when used."""
+        found = _ADDRESS.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text!r} is no Slack address: say C123, C123/1700000000.000100 (a thread) or U123 (a person)")
+        chat, thread = found.groups()
+        return Address("slack", self._account, ChatId(chat), TopicId(thread) if thread else None)
+
+    async def _chat(self, chat: str) -> str:
+        """A person stands for the direct conversation with them (conversations.open), which chat.update insists on."""
+        if not chat.startswith(("U", "W")):
+            return chat
+        if chat not in self._direct:
+            opened = await self._wire.read("conversations.open", users=chat)
+            self._direct[chat] = str(cast("Body", opened["channel"])["id"])
+        return self._direct[chat]
+
+    async def _delete(self, chat: str, target: MessageId) -> Receipt:
+        try:
+            if render.is_file(target):
+                await self._wire.read("files.delete", file=target)
+            else:
+                await self._wire.write("chat.delete", {"channel": chat, "ts": target}, once=False)
+        except Refused as refused:
+            if refused.word not in _GONE:
+                raise
+        return Receipt(target)
+
+    async def _show(self, body: Body, handle: str | None) -> Receipt:
+        """files.completeUploadExternal, the third step. The share's ts comes later and by events only: the receipt is the file's id."""
+        if not handle:
+            raise Rejected("Slack: a file is shown by the handle of its upload, and there is none")
+        call: Body = {"files": [{"id": handle, "title": body["title"]}], "channel_id": body["channel"]}
+        if body.get("thread_ts"):
+            call["thread_ts"] = body["thread_ts"]
+        await self._wire.write("files.completeUploadExternal", call, once=True)
+        return Receipt(MessageId(handle))
+
+    async def _find_file(self, handle: str | None, chat: str) -> Receipt | None:
+        """files.info: ``shares`` names every conversation a file was shown in; an upload that was never completed is unknown."""
+        if not handle:
+            return None
+        try:
+            found = cast("Body", (await self._wire.read("files.info", file=handle)).get("file") or {})
+        except Refused as refused:
+            if refused.word in _GONE:
+                return None
+            raise
+        shares = cast("dict[str, dict[str, Any]]", found.get("shares") or {})
+        shown = {place for kind in shares.values() for place in kind} | set(found.get("ims") or ()) | set(found.get("channels") or ())
+        return Receipt(MessageId(handle)) if chat in shown | set(found.get("groups") or ()) else None
+
+
+def _body(part: Part) -> Body:
+    return cast("Body", json.loads(part.payload))
+
+
+def _receipt(sent: Body) -> Receipt:
+    ts = str(sent["ts"])
+    return Receipt(MessageId(ts), moment(ts))
+
+
+def _key(row: Body) -> object:
+    metadata = cast("Body", row.get("metadata") or {})
+    payload = cast("Body", metadata.get("event_payload") or {})
+    return payload.get("key") if metadata.get("event_type") == "ohmo" else None

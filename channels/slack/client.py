@@ -1,0 +1,389 @@
+"""The wire to Slack: the only file that knows slack_sdk, and the one that turns its failures into ours."""
+
+# slack_sdk is annotated in part only: its responses, bodies and listeners are untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeArgument=false, reportUnknownParameterType=false
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import logging
+import time
+import urllib.request
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.socket_mode.aiohttp import SocketModeClient
+from slack_sdk.socket_mode.response import SocketModeResponse
+from slack_sdk.web.async_client import AsyncWebClient
+
+from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+
+Body = dict[str, Any]
+
+# A level of its own: with an unset level the SDK formats every body for a debug line that nobody reads.
+_sdk_log = logging.getLogger("channels.slack.sdk")
+_sdk_log.setLevel(logging.ERROR)
+
+# Slack Web API, "Common errors" of every method page.
+_AUTH = frozenset({
+    "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "org_login_required", "not_allowed_token_type",
+    "team_access_not_granted", "access_denied", "app_not_installed", "invalid_app_id",
+})  # fmt: skip
+_LATER = frozenset({"service_unavailable", "request_timeout", "team_added_to_org", "accesslimited"})  # nothing was carried out
+_PERHAPS = frozenset({"fatal_error", "internal_error"})  # "some aspect of the operation may have succeeded"
+
+
+class Refused(Rejected):
+    """Slack said no; ``word`` is its own name for the reason."""
+
+    def __init__(self, method: str, word: str, advice: str = "") -> None:
+        super().__init__(f"Slack: {method}: {word}{advice}")
+        self.word = word
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long the wire waits, in seconds."""
+
+    call: float = 30.0  # one Web API call as a whole
+    connect: float = 10.0  # one TCP connection, and one Socket Mode handshake up to Slack's hello
+    ping: float = 5.0  # between pings; a half-open socket is noticed after four
+    upload: float = 300.0  # the bytes of one file, one way
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One thing a socket said. ``kind`` "": it was no JSON object; "over": the socket is at its end."""
+
+    line: Line
+    kind: str
+    envelope: str = ""
+    payload: Body | None = None
+    reason: str = ""
+
+
+class _Socket(SocketModeClient):
+    """The SDK's socket without its own reconnecting, which keeps a used ticket for ever and swallows every reason."""
+
+    line: Line
+
+    async def enqueue_message(self, message: str) -> None:
+        await self.line.hear(message)
+
+    async def connect_to_new_endpoint(self, force: bool = False) -> None:  # noqa: ARG002 - the SDK's signature
+        """The SDK asks for this when the socket closed, or went silent for four pings."""
+        self.line.end()
+
+
+class Line:
+    """One Socket Mode connection from its hello to its end; frames of all lines go to one queue, in order."""
+
+    def __init__(self, web: AsyncWebClient, url: str, pace: Pace, frames: asyncio.Queue[Frame]) -> None:
+        self._socket = _Socket("xapp-spent", web_client=web, ping_interval=pace.ping, logger=_sdk_log)
+        self._socket.line = self
+        self._socket.proxy = proxy_for(url)  # the SDK would send even loopback through HTTPS_PROXY
+        self._socket.wss_uri = url
+        self._pace = pace
+        self._frames = frames
+        self._greeted = asyncio.Event()
+        self._ended = False
+        self._last_pong: float | None = None
+
+    async def open(self) -> None:
+        """Raises NotReady. The SDK's connect() never raises and repeats the same spent ticket: it gets one deadline, and the line one ticket."""
+        try:
+            async with asyncio.timeout(self._pace.connect):
+                await self._socket.connect()
+                await self._greeted.wait()
+        except TimeoutError:
+            raise NotReady(f"Slack: no Socket Mode hello within {self._pace.connect:g} s") from None
+
+    async def hear(self, message: str) -> None:
+        frame = self._frame(message)
+        if frame.kind == "hello":
+            self._greeted.set()
+        await self._frames.put(frame)
+
+    def _frame(self, message: str) -> Frame:
+        try:
+            body = json.loads(message)
+        except (ValueError, RecursionError):
+            return Frame(self, "")
+        if not isinstance(body, dict):
+            return Frame(self, "")
+        envelope, payload, kind, reason = (body.get(name) for name in ("envelope_id", "payload", "type", "reason"))
+        return Frame(
+            self,
+            kind if isinstance(kind, str) else "",
+            envelope if isinstance(envelope, str) else "",
+            payload if isinstance(payload, dict) else None,
+            reason if isinstance(reason, str) else "",
+        )
+
+    def end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._frames.put_nowait(Frame(self, "over"))
+
+    async def alive(self) -> bool:
+        """Whether a pong came since the last question; ends the line when its socket is gone."""
+        if not await self._socket.is_connected():
+            self.end()
+        pong, self._last_pong = self._last_pong, self._socket.last_ping_pong_time
+        return pong != self._last_pong
+
+    async def acknowledge(self, envelope: str) -> None:
+        """Using Socket Mode, "Acknowledge events". A line that is gone makes Slack deliver again: nothing to do here."""
+        try:
+            await self._socket.send_socket_mode_response(SocketModeResponse(envelope_id=envelope))
+        except (ConnectionError, aiohttp.ClientError):
+            self.end()
+
+    async def close(self) -> None:
+        self._ended = True
+        await self._socket.close()
+
+
+class Feed:
+    """The live side: at least one line, renewed without a gap when Slack asks for it."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._frames: asyncio.Queue[Frame] = asyncio.Queue()  # Slack itself holds back: nothing unacknowledged piles up without end
+        self._lines: list[Line] = []  # the last one is current, others retire
+        self.heard = False  # whether the last take() brought any sign of life
+
+    async def renew(self) -> None:
+        """A new line beside the old one, which Slack closes itself ("refresh_requested", "warning"). Raises ChannelError."""
+        line = Line(self._wire.web, await self._wire.ticket(), self._wire.pace, self._frames)
+        self._lines.append(line)
+        await line.open()
+
+    def is_current(self, line: Line) -> bool:
+        return line is self._lines[-1]
+
+    async def take(self) -> list[Frame]:
+        """All frames that are there, in order, waiting a second for the first. Raises NotReady when the current line is gone."""
+        frames: list[Frame] = []
+        try:
+            async with asyncio.timeout(1.0):
+                frames.append(await self._frames.get())
+        except TimeoutError:
+            self.heard = await self._lines[-1].alive()
+        else:
+            self.heard = True
+        while not self._frames.empty():
+            frames.append(self._frames.get_nowait())
+        for frame in [frame for frame in frames if frame.kind == "over"]:
+            if self.is_current(frame.line) and len(frames) == 1:
+                raise NotReady("Slack: the Socket Mode connection was lost")
+            if self.is_current(frame.line):  # first what it still said; then its end once more
+                self._frames.put_nowait(frame)
+            else:
+                await frame.line.close()
+                self._lines.remove(frame.line)
+            frames.remove(frame)
+        return frames
+
+    async def close(self) -> None:
+        for line in self._lines:
+            await line.close()
+
+
+class Wire:
+    """Web API and sockets of one app in one workspace. Every failure is a ChannelError; nothing is repeated here."""
+
+    def __init__(self, bot_token: str, app_token: str, api_url: str, pace: Pace) -> None:
+        self.pace = pace
+        self._bot_token, self._app_token, self._api_url = bot_token, app_token, api_url
+        self._ticket: tuple[str, float] | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._web: AsyncWebClient | None = None
+
+    @property
+    def web(self) -> AsyncWebClient:
+        if self._web is None:
+            raise NotReady("Slack: not connected")
+        return self._web
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[None]:
+        """One HTTP session for the life of the connection; the SDK would open one per call."""
+        timeout = aiohttp.ClientTimeout(total=self.pace.call, sock_connect=self.pace.connect)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            # The SDK's default handler repeats a post whose answer was lost: two messages. Ours is an empty list.
+            self._web = AsyncWebClient(self._bot_token, base_url=self._api_url, session=session, retry_handlers=[], logger=_sdk_log)
+            self._web.proxy = proxy_for(self._api_url)
+            self._session = session
+            try:
+                yield
+            finally:
+                self._web = self._session = self._ticket = None
+
+    async def prove(self) -> Body:
+        """Both tokens: auth.test, and a ticket that the first line then uses. Raises AuthFailed, NotReady, RateLimited."""
+        who = await self.read("auth.test")
+        self._ticket = (await self._new_ticket(), time.monotonic())
+        return who
+
+    async def ticket(self) -> str:
+        """A Socket Mode address; each serves once and for about half a minute (apps.connections.open)."""
+        kept, self._ticket = self._ticket, None
+        if kept is not None and time.monotonic() - kept[1] < 10:
+            return kept[0]
+        return await self._new_ticket()
+
+    async def _new_ticket(self) -> str:
+        try:
+            response = await self.web.apps_connections_open(app_token=self._app_token)
+        except (SlackClientError, aiohttp.ClientError, TimeoutError) as error:
+            raise failure("apps.connections.open", error, once=False) from error
+        return str(response["url"])
+
+    @asynccontextmanager
+    async def feed(self) -> AsyncGenerator[Feed]:
+        feed = Feed(self)
+        try:
+            await feed.renew()
+            yield feed
+        finally:
+            await feed.close()
+
+    async def read(self, method: str, **arguments: str | int | bool) -> Body:
+        """A call without effect, or one whose repeat is harmless, with form arguments (reading methods take no JSON)."""
+        return await self._call(method, once=False, params={name: value for name, value in arguments.items() if value != ""})
+
+    async def write(self, method: str, body: Body, *, once: bool) -> Body:
+        """``once``: a second identical call would show a second message, so an unknown outcome is Ambiguous instead of NotReady."""
+        return await self._call(method, once=once, json=body)
+
+    async def _call(self, method: str, *, once: bool, params: Body | None = None, json: Body | None = None) -> Body:
+        try:
+            response = await self.web.api_call(method, http_verb="POST", params=params, json=json)
+        except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise failure(method, error, once=once) from error
+        return cast("Body", response.data) if isinstance(response.data, dict) else {}
+
+    async def put(self, url: str, path: Path) -> None:
+        """files.getUploadURLExternal, "Upload the file": the bytes go by POST to the given address."""
+        try:
+            with path.open("rb") as content:
+                async with self._http().post(url, data=content, proxy=proxy_for(url), timeout=self._long()) as response:
+                    if response.status != HTTPStatus.OK:
+                        raise _by_status("file upload", response.status, dict(response.headers), once=False)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise failure("file upload", error, once=False) from error
+        except OSError as error:
+            raise Rejected(f"Slack: {path} cannot be read: {error.strerror}") from error
+
+    async def get(self, url: str, path: Path, limit: int) -> str:
+        """The bytes of a file into ``path``; its media type. Working with files: url_private wants the bot token as bearer.
+
+        Raises Rejected for more than ``limit`` bytes, a foreign host, or a sign-in page instead of the file."""
+        if not self._is_slack(url):
+            raise Rejected(f"Slack: the file is not on Slack's hosts ({urlsplit(url).hostname}): the token stays here")
+        headers = {"Authorization": f"Bearer {self._bot_token}"}
+        try:
+            async with self._http().get(
+                url, headers=headers, proxy=proxy_for(url), allow_redirects=False, timeout=self._long()
+            ) as response:
+                if response.status in {301, 302, 303, 307, 308}:
+                    raise Rejected("Slack: the file is not readable: give the app the scope files:read and install it again")
+                if response.status != HTTPStatus.OK:
+                    raise _by_status("file download", response.status, dict(response.headers), once=False)
+                with path.open("wb") as out:
+                    got = 0
+                    async for chunk in response.content.iter_chunked(1 << 16):
+                        got += len(chunk)
+                        if got > limit:
+                            raise Rejected(f"Slack: the file has more than {limit} bytes")
+                        out.write(chunk)
+                return response.content_type
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise failure("file download", error, once=False) from error
+
+    def _http(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise NotReady("Slack: not connected")
+        return self._session
+
+    def _long(self) -> aiohttp.ClientTimeout:
+        return aiohttp.ClientTimeout(total=self.pace.upload, sock_connect=self.pace.connect, sock_read=self.pace.call)
+
+    def _is_slack(self, url: str) -> bool:
+        parts, ours = urlsplit(url), urlsplit(self._api_url)
+        if (parts.scheme, parts.netloc) == (ours.scheme, ours.netloc):
+            return True
+        host = parts.hostname or ""
+        return parts.scheme == "https" and host.endswith((".slack.com", ".slack-files.com", ".slack-edge.com"))
+
+
+def failure(method: str, error: Exception, *, once: bool) -> ChannelError:
+    """What the house is told. ``once``: the call may have shown something, and a second one would show it twice."""
+    if isinstance(error, SlackApiError):
+        return _refusal(method, error, once=once)
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.ClientProxyConnectionError):
+        return NotReady(f"Slack: {method}: cannot connect: {error}")
+    reason = str(error) or type(error).__name__
+    return Ambiguous(f"Slack: {method}: no answer: {reason}") if once else NotReady(f"Slack: {method}: no answer: {reason}")
+
+
+def _refusal(method: str, error: SlackApiError, *, once: bool) -> ChannelError:
+    response: Any = error.response
+    status = int(getattr(response, "status_code", None) or getattr(response, "status", 0) or 0)
+    headers = {str(name).lower(): str(value) for name, value in dict(getattr(response, "headers", None) or {}).items()}
+    data = getattr(response, "data", None)
+    body: Body = data if isinstance(data, dict) else {}
+    word = str(body.get("error") or "")
+    if not word or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return _by_status(method, status, headers, once=once)
+    if word in {"ratelimited", "rate_limited"} or status == HTTPStatus.TOO_MANY_REQUESTS:
+        return RateLimited(_seconds(headers))
+    if word in _AUTH:
+        return AuthFailed(f"Slack: {method}: {word}: put a valid token into channels.slack (api.slack.com/apps, your app)")
+    if word in _LATER:
+        return NotReady(f"Slack: {method}: {word}")
+    if word in _PERHAPS:
+        return Ambiguous(f"Slack: {method}: {word}") if once else NotReady(f"Slack: {method}: {word}")
+    if word == "missing_scope":
+        return Refused(method, word, f": give the app the scope {body.get('needed', '?')} and install it again")
+    return Refused(method, word)
+
+
+def _by_status(method: str, status: int, headers: dict[str, str], *, once: bool) -> ChannelError:
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return RateLimited(_seconds({name.lower(): value for name, value in headers.items()}))
+    if 400 <= status < 500:
+        return Rejected(f"Slack: {method}: HTTP {status}")
+    return Ambiguous(f"Slack: {method}: HTTP {status}") if once else NotReady(f"Slack: {method}: HTTP {status}")
+
+
+def _seconds(headers: dict[str, str]) -> float:
+    """Rate limits, "Responding to rate limiting conditions": Retry-After in whole seconds."""
+    try:
+        return max(0.0, float(headers.get("retry-after", "30")))
+    except ValueError:
+        return 30.0
+
+
+def proxy_for(url: str) -> str | None:
+    """The environment's proxy for an address; none for loopback and for what NO_PROXY names. (The SDK asks neither.)"""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = host == "localhost"
+    if loopback or urllib.request.proxy_bypass(host):
+        return None
+    return urllib.request.getproxies().get("https" if parts.scheme in {"https", "wss"} else "http")

@@ -1,0 +1,344 @@
+"""Slack's events, history rows and pressed buttons as arrivals. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypedDict, cast
+
+from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.text import clean
+
+Body = dict[str, Any]
+# Reference, "message" event subtypes: these are people talking; the others are Slack's own lines (joins, topics, pins) or copies.
+_SPOKEN = frozenset({"", "file_share", "thread_broadcast", "me_message"})
+_SLACKBOT = "USLACKBOT"
+_PERSON = re.compile(r"<@([UW][A-Z0-9]+)(?:\|([^<>]*))?>")
+_MARKED = re.compile(r"<([^<>]*)>")
+
+
+class Malformed(Exception):
+    """A payload is not what Slack's documentation says; the text names the field."""
+
+
+def _nobody(chat: str, ts: str) -> str | None:  # noqa: ARG001 - the default of Place.topic_of
+    return None
+
+
+def _never(chat: str, thread: str) -> bool:  # noqa: ARG001 - the default of Place.follows
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What must be known to read an event: who we are, and what we remember of this workspace."""
+
+    account: str
+    user: str  # our bot's user id
+    now: Callable[[], datetime]
+    names: Mapping[str, str] = field(default_factory=dict[str, str])  # user id -> name
+    follows: Callable[[str, str], bool] = _never  # (chat, thread): did we speak, or were we called, in this thread
+    topic_of: Callable[[str, str], str | None] = _nobody  # (chat, ts): the thread a message stands in
+
+
+class _Common(TypedDict):
+    key: str
+    address: Address
+    person: Person
+    at: datetime
+    order: str
+
+
+def moment(ts: str) -> datetime:
+    """A message's ts is its time: seconds since 1970 with six decimals, unique inside a conversation."""
+    return datetime.fromtimestamp(float(ts), UTC)
+
+
+def order(ts: str) -> str:
+    """Sorts like the numbers do, for ever."""
+    seconds, _, fraction = ts.partition(".")
+    return f"{seconds:0>12}.{fraction:0<6}"
+
+
+def people_in(text: str) -> set[str]:
+    return {found.group(1) for found in _PERSON.finditer(text)}
+
+
+def chat_of(kind: str, payload: Body) -> str:
+    """The conversation an envelope belongs to; "" when it belongs to none (channel_created carries an object there)."""
+    if kind == "events_api":
+        event = _soft(payload, "event")
+        places: list[object] = [event.get("channel"), _soft(event, "item").get("channel")]
+    elif kind == "interactive":
+        places = [_soft(payload, "channel").get("id"), _soft(payload, "container").get("channel_id")]
+    else:
+        places = [payload.get("channel_id")]
+    return next((place for place in places if isinstance(place, str)), "")
+
+
+def people_of(kind: str, payload: Body) -> set[str]:
+    """User ids whose names an envelope's arrivals show."""
+    event = _soft(payload, "event") if kind == "events_api" else {}
+    rows = [event, _soft(event, "message")]
+    users = {user for row in rows if isinstance(user := row.get("user"), str) and user}
+    return users.union(*(people_in(text) for row in rows if isinstance(text := row.get("text"), str)))
+
+
+def read(kind: str, payload: Body, place: Place) -> list[Arrival]:
+    """The arrivals of one envelope: one, or none when nobody spoke to us. Raises Malformed."""
+    if kind == "events_api":
+        return _event(_dict(payload, "event"), place)
+    if kind == "interactive":
+        return _pressed(payload, place) if payload.get("type") == "block_actions" else []
+    return [_command(payload, place)] if kind == "slash_commands" else []
+
+
+def _event(event: Body, place: Place) -> list[Arrival]:
+    kind = _str(event, "type")
+    if kind in {"reaction_added", "reaction_removed"}:
+        return _reaction(event, kind == "reaction_added", place)
+    if kind not in {"message", "app_mention"}:
+        return []
+    chat = _str(event, "channel")
+    match _str(event, "subtype", ""):
+        case "message_changed":
+            return _changed(event, chat, place)
+        case "message_deleted":
+            return _deleted(event, chat, place)
+        case _:
+            private = event.get("channel_type") == "im" or (kind == "message" and chat.startswith("D"))
+            return [said] if (said := message(event, chat, place, private=private)) is not None else []
+
+
+def is_spoken(row: Body, place: Place) -> bool:
+    """By a person: not by us, not by another bot, not one of Slack's own lines."""
+    return (
+        _str(row, "subtype", "") in _SPOKEN
+        and not row.get("bot_id")
+        and row.get("user") not in {None, "", place.user, _SLACKBOT}
+        and not row.get("hidden")
+    )
+
+
+def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | None:
+    """A message event, its app_mention twin or a row of history: equal keys, because the key is (channel, ts). None: not for us."""
+    if not is_spoken(row, place):
+        return None
+    ts, text, user = _ts(row, "ts"), _str(row, "text", ""), _str(row, "user")
+    thread = _thread(row)
+    called = place.user in people_in(text)
+    addressed = private or called or row.get("parent_user_id") == place.user or (thread != "" and place.follows(chat, thread))
+    once = _str(row, "client_msg_id", "")
+    return Inbound(
+        key=f"{chat}/{ts}",
+        aliases=(f"client_msg_id/{once}",) if once else (),
+        address=_address(place, chat, _topic(ts, thread, called=called, private=private)),
+        person=_person(user, place, row),
+        at=moment(ts),
+        order=order(ts),
+        message=MessageId(ts),
+        text=readable(text, place),
+        private=private,
+        addressed=addressed,
+        attachments=tuple(_attachments(row)),
+    )
+
+
+def edited(row: Body, chat: str, place: Place, *, private: bool, ts: str = "") -> Edited | None:
+    """The newest text of a message that was changed; ``row`` is the message as it stands now."""
+    if not is_spoken(row, place):
+        return None
+    message_ts, text = _ts(row, "ts"), _str(row, "text", "")
+    changed = _str(_dict(row, "edited", {}), "ts", "") or ts or message_ts
+    topic = _topic(message_ts, _thread(row), called=place.user in people_in(text), private=private)
+    return Edited(
+        key=f"{chat}/{message_ts}/edited/{changed}",
+        address=_address(place, chat, topic),
+        person=_person(_str(row, "user"), place, row),
+        at=moment(changed),
+        order=order(changed),
+        message=MessageId(message_ts),
+        text=readable(text, place),
+    )
+
+
+def _changed(event: Body, chat: str, place: Place) -> list[Arrival]:
+    now, before = _dict(event, "message"), _dict(event, "previous_message", {})
+    if now.get("subtype") == "tombstone":  # a deleted message that keeps its thread
+        return _deleted(event | {"deleted_ts": now.get("ts")}, chat, place)
+    if before and now.get("text") == before.get("text"):
+        return []  # an unfurled link or a new reply changes a message too
+    private = event.get("channel_type") == "im" or chat.startswith("D")
+    said = edited(now, chat, place, private=private, ts=_str(event, "ts", ""))
+    return [] if said is None else [said]
+
+
+def _deleted(event: Body, chat: str, place: Place) -> list[Arrival]:
+    before = _dict(event, "previous_message", {})
+    if before and not is_spoken(before, place):
+        return []
+    deleted, ts = _ts(event, "deleted_ts"), _ts(event, "ts")
+    private = event.get("channel_type") == "im" or chat.startswith("D")
+    called = place.user in people_in(_str(before, "text", ""))
+    thread = _thread(before) or place.topic_of(chat, deleted) or ""
+    return [
+        Edited(
+            key=f"{chat}/{deleted}/deleted",
+            address=_address(place, chat, _topic(deleted, thread, called=called, private=private)),
+            person=_person(_str(before, "user", ""), place),
+            at=moment(ts),
+            order=order(ts),
+            message=MessageId(deleted),
+            text=None,
+        )
+    ]
+
+
+def _reaction(event: Body, added: bool, place: Place) -> list[Arrival]:
+    item, user = _dict(event, "item"), _str(event, "user")
+    if item.get("type") != "message" or user == place.user:
+        return []
+    chat, target, ts, emoji = _str(item, "channel"), _ts(item, "ts"), _ts(event, "event_ts"), _str(event, "reaction")
+    return [
+        Reacted(
+            **_common(f"{chat}/{target}/{emoji}/{user}/{ts}", chat, place.topic_of(chat, target), _person(user, place), ts, place),
+            message=MessageId(target),
+            emoji=emoji,
+            added=added,
+        )
+    ]
+
+
+def _pressed(payload: Body, place: Place) -> list[Arrival]:
+    """block_actions payload: who pressed which button of which of our messages."""
+    container, user = _dict(payload, "container", {}), _dict(payload, "user")
+    chat = chat_of("interactive", payload)
+    row = _dict(payload, "message", {})
+    target = _str(container, "message_ts", "") or _ts(row, "ts")
+    thread = _str(container, "thread_ts", "") or _str(row, "thread_ts", "") or place.topic_of(chat, target)
+    person = Person(PersonId(_str(user, "id")), clean(_str(user, "name", "") or _str(user, "username", "") or _str(user, "id")))
+    actions = [action for action in _list(payload, "actions") if action.get("type") == "button" and "value" in action]
+    return [
+        Answer(
+            **_common(f"{chat}/{target}/pressed/{person.id}/{ts}", chat, thread or None, person, ts, place),
+            message=MessageId(target),
+            choice=_str(action, "value"),
+            token=_str(payload, "response_url", ""),
+        )
+        for action in actions
+        if (ts := _ts(action, "action_ts"))
+    ]
+
+
+def _command(payload: Body, place: Place) -> Inbound:
+    """A slash command registered for the app: ``/ohmo stop`` says "/stop", ``/stop`` says "/stop". It has no ts of its own."""
+    chat, trigger, user = _str(payload, "channel_id"), _str(payload, "trigger_id"), _str(payload, "user_id")
+    command, words = _str(payload, "command"), readable(_str(payload, "text", "").strip(), place)
+    text = f"/{words.removeprefix('/') or 'help'}" if command == "/ohmo" else f"{command} {words}".strip()
+    ts = f"{place.now().timestamp():.6f}"
+    private = payload.get("channel_name") == "directmessage"
+    person = Person(PersonId(user), clean(_str(payload, "user_name", "") or user))
+    common = _common(f"{chat}/command/{trigger}", chat, None, person, ts, place)
+    return Inbound(**common, message=MessageId(trigger), text=text, private=private, addressed=True)
+
+
+def readable(text: str, place: Place) -> str:
+    """mrkdwn as a person reads it: names for ids, addresses for links. A call of our bot at the start is an address, not a word."""
+    text = re.sub(rf"^\s*<@{re.escape(place.user)}(\|[^<>]*)?>[\s,:]*", "", text)
+    text = _MARKED.sub(lambda found: _marked(found.group(1), place), text)
+    return clean(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+
+
+def _marked(inside: str, place: Place) -> str:
+    """Formatting message text, "Retrieving messages": <@U>, <#C|name>, <!here>, <!subteam^S|@name>, <!date^...|fallback>, <url|label>."""
+    target, _, label = inside.partition("|")
+    if target.startswith("@"):
+        return f"@{place.names.get(target[1:]) or label.removeprefix('@') or target[1:]}"
+    if target.startswith("#"):
+        return f"#{label or target[1:]}"
+    if target.startswith("!"):
+        return label or f"@{target[1:].partition('^')[0]}"
+    target = target.removeprefix("mailto:")
+    return target if label in {"", target} else f"{label} ({target})"
+
+
+def _attachments(row: Body) -> list[Attachment]:
+    """File object: ``ref`` is the file's id and its private address, which the bot token opens for as long as the file lives."""
+    found: list[Attachment] = []
+    for file in _list(row, "files"):
+        name, url = (
+            _str(file, "name", "") or _str(file, "title", "") or "file",
+            _str(file, "url_private_download", "") or _str(file, "url_private", ""),
+        )
+        size = file.get("size")
+        if file.get("mode") != "tombstone" and (url or file.get("file_access") == "check_file_info"):
+            media = _str(file, "mimetype", "") or "application/octet-stream"
+            found.append(Attachment(f"{_str(file, 'id', '')} {url}".strip(), clean(name), media, size if isinstance(size, int) else None))
+    return found
+
+
+def _thread(row: Body) -> str:
+    """The root of the thread a message answers in. A root carries its own ts there as soon as somebody answers: that is no thread yet."""
+    thread = _str(row, "thread_ts", "")
+    return "" if thread == row.get("ts") else thread
+
+
+def _topic(ts: str, thread: str, *, called: bool, private: bool) -> str | None:
+    """Inside a thread its root; a call in a channel starts a thread on itself; anything else stands in the conversation."""
+    return thread or (ts if called and not private else None)
+
+
+def _address(place: Place, chat: str, topic: str | None) -> Address:
+    return Address("slack", place.account, ChatId(chat), TopicId(topic) if topic else None)
+
+
+def _person(user: str, place: Place, row: Body | None = None) -> Person:
+    profile = _dict(row or {}, "user_profile", {})
+    name = place.names.get(user) or _str(profile, "display_name", "") or _str(profile, "real_name", "") or user
+    return Person(PersonId(user), clean(name))
+
+
+def _common(key: str, chat: str, topic: str | None, person: Person, ts: str, place: Place) -> _Common:
+    return {"key": key, "address": _address(place, chat, topic), "person": person, "at": moment(ts), "order": order(ts)}
+
+
+def _str(body: Body, name: str, default: str | None = None) -> str:
+    value = body.get(name, default)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str):
+        raise Malformed(f"{name} is {type(value).__name__}, not a text")
+    return value
+
+
+def _ts(body: Body, name: str) -> str:
+    value = _str(body, name)
+    if not re.fullmatch(r"\d{1,12}(\.\d{1,6})?", value):
+        raise Malformed(f"{name} is no timestamp: {value[:40]!r}")
+    return value
+
+
+def _dict(body: Body, name: str, default: Body | None = None) -> Body:
+    value = body.get(name)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, dict):
+        raise Malformed(f"{name} is {type(value).__name__}, not an object")
+    return cast("Body", value)
+
+
+def _soft(body: Body, name: str) -> Body:
+    """For questions asked before an envelope is judged: whatever is not an object is an empty one."""
+    value = body.get(name)
+    return cast("Body", value) if isinstance(value, dict) else {}
+
+
+def _list(body: Body, name: str) -> list[Body]:
+    value = body.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise Malformed(f"{name} is {type(value).__name__}, not a list")
+    return [cast("Body", item) for item in cast("list[object]", value) if isinstance(item, dict)]

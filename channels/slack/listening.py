@@ -1,0 +1,212 @@
+"""Hearing Slack: envelopes become stored arrivals and only then acknowledgements; a chat's live events wait behind its catch-up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from channels.contract import Arrival, ChannelContext, Clock, Inbound
+from channels.errors import AuthFailed, NotReady, Rejected
+from channels.slack import inbound
+from channels.slack.client import Feed, Frame, Wire
+from channels.slack.history import Conversation, History, Missed
+from channels.slack.inbound import Body, Malformed, Place, order
+from channels.slack.memory import Memory, Names
+
+_log = logging.getLogger(__name__)
+
+READERS = 4  # conversations that are caught up at the same time
+
+
+class Listening:
+    """One ``receive``: from the first hello until the connection is gone."""
+
+    def __init__(self, wire: Wire, context: ChannelContext, who: tuple[str, str], names: Names, clock: Clock) -> None:
+        """``who``: our team's id and our bot's user id."""
+        self._wire, self._context, self._clock = wire, context, clock
+        self._names = names
+        self._memory = Memory()
+        self._place = Place(who[0], who[1], clock, names.known, self._memory.follows, self._memory.topic_of)
+        self._history = History(wire, who[1])
+        self._listed = False  # until the conversations are known every chat waits
+        self._behind: dict[str, Conversation | None] = {}  # chats whose catch-up is not done
+        self._backlog: dict[str, list[Frame]] = {}  # their live envelopes, unacknowledged
+        self.malformed = 0
+
+    async def run(self) -> None:
+        """Raises ChannelError, or Unavailable from ``publish``."""
+        async with self._wire.feed() as feed:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._catch_up(), name="slack catch-up")
+                    await self._live(feed)
+            except BaseExceptionGroup as failed:
+                raise _first(failed) from None
+
+    # live
+
+    async def _live(self, feed: Feed) -> None:
+        while True:
+            frames = await feed.take()
+            if feed.heard:
+                self._context.heard()
+            ready: dict[str, list[Frame]] = {}
+            for frame in frames:
+                if frame.kind == "disconnect":
+                    await self._disconnected(feed, frame)
+                elif not frame.kind:
+                    self._count("a frame that is no JSON object with a type")
+                elif frame.envelope:
+                    chat = inbound.chat_of(frame.kind, frame.payload or {})
+                    waits = not self._listed or chat in self._behind
+                    (self._backlog if waits and chat else ready).setdefault(chat, []).append(frame)
+            if ready:
+                await _all(self._deliver(chat, frames) for chat, frames in ready.items())
+
+    async def _disconnected(self, feed: Feed, frame: Frame) -> None:
+        """Using Socket Mode, "Disconnecting": Slack renews its containers and announces it; each reason has its own answer."""
+        if frame.reason == "link_disabled":
+            raise AuthFailed("Slack: Socket Mode is switched off for this app: switch it on at api.slack.com/apps, Socket Mode")
+        if frame.reason == "too_many_websockets":
+            raise NotReady("Slack: the app has too many Socket Mode connections: is another process using the same app token?")
+        if feed.is_current(frame.line):
+            await feed.renew()
+
+    async def _deliver(self, chat: str, frames: list[Frame]) -> None:
+        """Store what the envelopes say, then acknowledge them. Unavailable acknowledges nothing: Slack delivers again."""
+        if chat and not self._memory.knows(chat):
+            self._memory.load(chat, await self._context.cursor(chat))
+        await self._names.learn(set[str]().union(*(inbound.people_of(frame.kind, frame.payload or {}) for frame in frames)))
+        arrivals: dict[str, Arrival] = {}
+        newest = ""
+        for frame in frames:
+            try:
+                if frame.payload is None:
+                    raise Malformed("the envelope has no payload")
+                newest = max(newest, self._note(frame), key=order)
+                for arrival in inbound.read(frame.kind, frame.payload, self._place):
+                    arrivals.setdefault(arrival.key, arrival)
+            except (Malformed, OverflowError) as error:
+                self._count(f"an envelope of type {frame.kind}: {error}")
+        if arrivals:
+            self._follow(arrivals.values())
+            batch = sorted(arrivals.values(), key=lambda arrival: arrival.order)
+            await self._context.publish(batch, self._memory.cursor(chat, newest) if chat else None)
+        for frame in frames:
+            await frame.line.acknowledge(frame.envelope)
+
+    def _note(self, frame: Frame) -> str:
+        """Learns where a message stands, also from our own posts, which come back; its ts, or ""."""
+        event: Any = (frame.payload or {}).get("event")
+        if frame.kind != "events_api" or not isinstance(event, dict):
+            return ""
+        row = cast("Body", event)
+        if row.get("type") not in {"message", "app_mention"} or row.get("subtype") in {"message_changed", "message_deleted"}:
+            return ""
+        return self._note_row(str(row.get("channel", "")), row)
+
+    def _note_row(self, chat: str, row: Body) -> str:
+        ts, thread = row.get("ts"), row.get("thread_ts")
+        if not isinstance(ts, str):
+            return ""
+        if isinstance(thread, str) and thread != ts:
+            self._memory.place(chat, ts, thread)
+            if row.get("user") == self._place.user:
+                self._memory.follow(chat, thread)
+        return ts
+
+    def _follow(self, arrivals: Iterable[Arrival]) -> None:
+        """A thread in which we were called stays ours to hear, also after a restart: it travels in the cursor."""
+        for said in arrivals:
+            if isinstance(said, Inbound) and said.addressed and said.address.topic is not None:
+                self._memory.follow(said.address.chat, said.address.topic)
+
+    def _count(self, what: str) -> None:
+        self.malformed += 1
+        _log.warning("slack: %s (%d so far); it was skipped, the connection goes on", what, self.malformed)
+
+    # catch-up
+
+    async def _catch_up(self) -> None:
+        self._behind.update({chat.id: chat for chat in await self._history.conversations()})
+        self._behind.update({chat: None for chat in self._backlog if chat not in self._behind})
+        self._listed = True
+        todo = list(self._behind)
+        await _all(self._read(todo) for _ in range(READERS))
+
+    async def _read(self, todo: list[str]) -> None:
+        """One of the readers: chats in which somebody is speaking now come first."""
+        while todo:
+            chat = next((chat for chat in todo if chat in self._backlog), todo[0])
+            todo.remove(chat)
+            conversation = self._behind[chat]
+            if conversation is not None:
+                await self._read_one(conversation)
+            while frames := self._backlog.pop(chat, []):
+                await self._deliver(chat, frames)
+            del self._behind[chat]  # nothing was awaited since the backlog was empty: no event can slip between
+
+    async def _read_one(self, chat: Conversation) -> None:
+        age, most = self._context.catch_up
+        self._memory.load(chat.id, await self._context.cursor(chat.id))
+        since, fence = self._memory.since(chat.id), self._clock() - age
+        try:
+            missed = await self._history.missed(chat, since, self._memory.threads(chat.id), fence, most)
+        except Rejected as refused:
+            _log.warning("slack: %s: what was missed cannot be read: %s", chat.id, refused)
+            return
+        for row in missed.ours:
+            self._note_row(chat.id, row)
+        await self._names.learn(set[str]().union(*(_people(row) for row in missed.said + missed.edited)))
+        arrivals = self._arrivals(chat, missed)
+        if arrivals:
+            self._follow(arrivals)
+            newest = max((row["ts"] for row in missed.said), key=order, default="")
+            await self._context.publish(arrivals, self._memory.cursor(chat.id, newest))
+        self._confess(chat, missed, since, fence, age)
+
+    def _arrivals(self, chat: Conversation, missed: Missed) -> list[Arrival]:
+        found: list[Arrival] = []
+        for row in missed.said + missed.edited:
+            try:
+                self._note_row(chat.id, row)
+                read = inbound.edited if row in missed.edited else inbound.message
+                said = read(row, chat.id, self._place, private=chat.private)
+            except (Malformed, OverflowError) as error:
+                self._count(f"a row of the history of {chat.id}: {error}")
+                continue
+            if said is not None:
+                found.append(said)
+        return sorted(found, key=lambda arrival: arrival.order)
+
+    def _confess(self, chat: Conversation, missed: Missed, since: str, fence: datetime, age: timedelta) -> None:
+        """The fence is never silent."""
+        if missed.cut or missed.more:
+            count = f"{missed.cut}{' or more' if missed.more else ''}" if missed.cut else "some"
+            _log.warning("slack: %s: %s older messages were not fetched (channels.slack.catch_up.max_messages)", chat.id, count)
+        if since and inbound.moment(since) < fence:
+            _log.warning(
+                "slack: %s: messages between %s and %s may be missing (catch_up.max_age %s)", chat.id, inbound.moment(since), fence, age
+            )
+
+
+def _people(row: Body) -> set[str]:
+    return inbound.people_of("events_api", {"event": row})
+
+
+async def _all(works: Iterable[Any]) -> None:
+    """Runs them side by side, all of them to their end; then the first failure is raised."""
+    results = await asyncio.gather(*works, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first

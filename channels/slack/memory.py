@@ -1,0 +1,120 @@
+"""What the adapter remembers of a workspace: how far each conversation was read, the threads it takes part in, people's names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from channels.contract import Cursor
+from channels.errors import AuthFailed, ChannelError
+from channels.slack.client import Wire
+from channels.slack.inbound import order
+
+FOLLOWED = 50  # threads per conversation; they travel in its cursor
+PLACED = 4000  # messages whose thread is remembered, for reactions and deletions, which do not name it
+NAMED = 5000
+PATIENCE = 1.5  # seconds for names before a message goes on with ids
+
+
+@dataclass(slots=True)
+class _Chat:
+    since: str = ""  # ts of the newest message that was published
+    threads: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
+
+
+class Memory:
+    """Conversations as their cursors tell them, and what was seen since."""
+
+    def __init__(self) -> None:
+        self._chats: dict[str, _Chat] = {}
+        self._placed: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def knows(self, chat: str) -> bool:
+        return chat in self._chats
+
+    def load(self, chat: str, value: str | None) -> None:
+        """From a cursor; one that cannot be read counts as none, which only fetches more than needed."""
+        known = self._chats.setdefault(chat, _Chat())
+        try:
+            body: Any = json.loads(value or "{}")
+        except ValueError:
+            body = {}
+        if isinstance(body, dict):
+            known.since = str(cast("dict[str, Any]", body).get("since", ""))
+            known.threads.update(dict.fromkeys(str(thread) for thread in cast("dict[str, Any]", body).get("threads", ())))
+
+    def cursor(self, chat: str, newest: str) -> Cursor:
+        """The conversation's cursor with everything up to ``newest`` read; never goes back."""
+        known = self._chats.setdefault(chat, _Chat())
+        if newest and order(newest) > order(known.since):
+            known.since = newest
+        return Cursor(chat, json.dumps({"since": known.since, "threads": list(known.threads)}))
+
+    def since(self, chat: str) -> str:
+        return self._chats.setdefault(chat, _Chat()).since
+
+    def threads(self, chat: str) -> Collection[str]:
+        return tuple(self._chats.setdefault(chat, _Chat()).threads)
+
+    def follow(self, chat: str, thread: str) -> None:
+        threads = self._chats.setdefault(chat, _Chat()).threads
+        threads[thread] = None
+        threads.move_to_end(thread)
+        while len(threads) > FOLLOWED:
+            threads.popitem(last=False)
+
+    def follows(self, chat: str, thread: str) -> bool:
+        return chat in self._chats and thread in self._chats[chat].threads
+
+    def place(self, chat: str, ts: str, thread: str) -> None:
+        self._placed[chat, ts] = thread
+        while len(self._placed) > PLACED:
+            self._placed.popitem(last=False)
+
+    def topic_of(self, chat: str, ts: str) -> str | None:
+        if (thread := self._placed.get((chat, ts))) is not None:
+            return thread
+        return ts if self.follows(chat, ts) else None
+
+
+class Names:
+    """People's names by id (users.info), asked once each. A name that cannot be had in time is the id."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._known: OrderedDict[str, str] = OrderedDict()
+
+    @property
+    def known(self) -> Mapping[str, str]:
+        return self._known
+
+    async def learn(self, users: Collection[str]) -> None:
+        """Raises AuthFailed; anything else only leaves ids in place of names."""
+        missing = [user for user in users if user not in self._known]
+        if not missing:
+            return
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.gather(*(self._ask(user) for user in missing))
+        except TimeoutError:
+            return
+
+    async def _ask(self, user: str) -> None:
+        try:
+            found = (await self._wire.read("users.info", user=user)).get("user")
+        except AuthFailed:
+            raise
+        except ChannelError:
+            return
+        body = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        profile: Any = body.get("profile")
+        profile = cast("dict[str, Any]", profile) if isinstance(profile, dict) else {}
+        name = profile.get("display_name") or profile.get("real_name") or body.get("name")
+        if isinstance(name, str):
+            self._known[user] = name
+        while len(self._known) > NAMED:
+            self._known.popitem(last=False)

@@ -1,0 +1,112 @@
+"""CommonMark as Slack's mrkdwn: nothing a model wrote can call a whole channel or break out of its place. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from markdown_it.tree import SyntaxTreeNode
+
+from channels.text import parse, plain_inline
+
+NOTHING = "\u200b"  # zero width: keeps Slack from reading a literal mark as markup
+# Formatting message text: a mark counts at a word's edge only, so only such pairs need to be taken apart.
+_LOOKS_MARKED = re.compile(r"(?<![\w*_~`])([*_~`])(?=\S)(?=[^\n]*?\S\1(?!\w))")
+_SAFE_LINK = re.compile(r"(https?://|mailto:|tel:)[^\s]+\Z", re.IGNORECASE)
+
+
+def escape(text: str) -> str:
+    """Formatting message text, "Escaping text": these three and no others; so no <!channel> and no <@U> can be written."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def mrkdwn(text: str) -> str:
+    return "\n\n".join(filter(None, (_block(child) for child in parse(text).children)))
+
+
+def _block(node: SyntaxTreeNode) -> str:
+    match node.type:
+        case "heading":
+            words = _inline(node, bold=True)
+            return f"*{words}*" if words.strip() else ""
+        case "fence" | "code_block":
+            return _fence(node.content.rstrip("\n"))
+        case "html_block":
+            return _literal(node.content.rstrip("\n"))
+        case "hr":
+            return "———"
+        case "blockquote":
+            inner = "\n\n".join(filter(None, (_block(child) for child in node.children)))
+            return "\n".join(f"> {line}".rstrip() for line in inner.split("\n"))
+        case "bullet_list" | "ordered_list":
+            return "\n".join(_item(node, index, child) for index, child in enumerate(node.children))
+        case "table":
+            return _fence(_table(node))
+        case _:
+            return _inline(node)
+
+
+def _item(parent: SyntaxTreeNode, index: int, item: SyntaxTreeNode) -> str:
+    mark = "• " if parent.type == "bullet_list" else f"{int(parent.attrs.get('start', 1)) + index}. "
+    body = "\n".join(filter(None, (_block(child) for child in item.children)))
+    return mark + body.replace("\n", "\n" + " " * 4)
+
+
+def _inline(node: SyntaxTreeNode, *, bold: bool = False) -> str:
+    """``bold``: already inside bold, which does not nest."""
+    match node.type:
+        case "text" | "html_inline":
+            return _literal(node.content)
+        case "code_inline":
+            return f"`{escape(node.content.replace('`', 'ˋ'))}`"
+        case "softbreak" | "hardbreak":
+            return "\n"
+        case "strong":
+            words = _children(node, bold=True)
+            return words if bold else _wrap("*", words)
+        case "em":
+            return _wrap("_", _children(node, bold=bold))
+        case "s":
+            return _wrap("~", _children(node, bold=bold))
+        case "link":
+            return _link(str(node.attrs.get("href", "")), "".join(plain_inline(child) for child in node.children))
+        case "image":
+            return _link(str(node.attrs.get("src", "")), node.content)
+        case _:
+            return _children(node, bold=bold)
+
+
+def _children(node: SyntaxTreeNode, *, bold: bool) -> str:
+    return "".join(_inline(child, bold=bold) for child in node.children)
+
+
+def _wrap(mark: str, words: str) -> str:
+    return f"{mark}{words}{mark}" if words.strip() else words
+
+
+def _literal(text: str) -> str:
+    return escape(_LOOKS_MARKED.sub(rf"\1{NOTHING}", text))
+
+
+def _link(address: str, words: str) -> str:
+    words = words.strip().replace("\n", " ")
+    if not _SAFE_LINK.match(address):
+        return _literal(f"{words} ({address})" if address and words != address else words)
+    target = escape(address).replace("|", "%7C")
+    return f"<{target}>" if words in {"", address} else f"<{target}|{escape(words.replace('|', '¦'))}>"
+
+
+def _fence(code: str) -> str:
+    return f"```\n{escape(code.replace('```', f'`{NOTHING}`{NOTHING}`'))}\n```"
+
+
+def _table(node: SyntaxTreeNode) -> str:
+    rows = [[plain_inline(cell).replace("\n", " ") for cell in row.children] for part in node.children for row in part.children]
+    widths = [max(_width(row[column]) for row in rows if column < len(row)) for column in range(max(map(len, rows)))]
+    lines = [" | ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows]
+    return "\n".join([lines[0], "-+-".join("-" * width for width in widths), *lines[1:]])
+
+
+def _width(text: str) -> int:
+    """Columns in a fixed-width face; wide East Asian characters take two."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

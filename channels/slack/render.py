@@ -1,0 +1,123 @@
+"""What the house wants said, as frozen Slack calls. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from channels.contract import Address, Choice, MessageId, Outbound, Part
+from channels.slack.mrkdwn import escape, mrkdwn
+from channels.text import clean, split_markdown
+
+# chat.postMessage truncates at 40 000 characters, chat.update refuses more than 4 000: every post must stay editable.
+MAX_TEXT = 3900
+MAX_SECTION = 2900  # Block Kit, section: 3 000 characters of text
+MAX_LABEL = 75  # Block Kit, button: text
+MAX_BUTTONS = 25  # Block Kit, actions: elements
+MARK = "_may be a duplicate_"
+_NOTHING_SAID = "(nothing to say)"
+_STYLES = {"good": "primary", "danger": "danger"}
+
+
+def render(outbound: Outbound) -> tuple[Part, ...]:
+    """Old messages are edited in order, the rest is posted, the surplus deleted; files come last. An uploaded file cannot be edited."""
+    bodies = _bodies(outbound)
+    old = [receipt.message for receipt in outbound.replaces if not is_file(receipt.message)]
+    gone = [*old[len(bodies) :], *(receipt.message for receipt in outbound.replaces if is_file(receipt.message))]
+    chat = outbound.address.chat
+    parts = [_part("edit", {"channel": chat} | _editing(body), target) for body, target in zip(bodies, old, strict=False)]
+    parts += [_part("post", _where(outbound.address) | body) for body in bodies[len(old) :]]
+    parts += [_part("delete", {"channel": chat}, target) for target in gone]
+    parts += [_part("file", _where(outbound.address) | {"path": str(path), "title": path.name}) for path in outbound.files]
+    return tuple(parts)
+
+
+def is_file(message: MessageId) -> bool:
+    """The receipt of a file is its id: F...; that of a message its ts."""
+    return message.startswith("F")
+
+
+def mark(part: Part) -> Part:
+    """The same post with a visible doubt; edits and deletions show nothing twice, and a file says it in its title."""
+    body = json.loads(part.payload)
+    if part.kind == "file":
+        return replace(part, payload=_frozen(body | {"title": f"{body['title']} (may be a duplicate)"}))
+    if part.kind != "post":
+        return part
+    body["text"] = f"{body['text']}\n{MARK}"
+    if "blocks" in body:
+        body["blocks"] = [*body["blocks"], {"type": "context", "elements": [{"type": "mrkdwn", "text": MARK}]}]
+    return replace(part, payload=_frozen(body))
+
+
+def draft(text: str) -> dict[str, Any]:
+    """A newer text of a message that is still being written: its head, as much as one message holds."""
+    pieces = split_markdown(clean(text), lambda piece: len(mrkdwn(piece)) <= MAX_TEXT)
+    return _message(mrkdwn(pieces[0]) if pieces else _NOTHING_SAID, mrkdwn_on=True)
+
+
+def _bodies(outbound: Outbound) -> list[dict[str, Any]]:
+    text = clean(outbound.text)
+    if not text.strip() and outbound.files and not outbound.choices:
+        return []
+    rendered = escape if outbound.plain else mrkdwn
+    calls = " ".join(f"<@{person}>" for person in outbound.mentions if re.fullmatch(r"[UW][A-Z0-9]+", person))
+    most = MAX_SECTION if outbound.choices else MAX_TEXT
+    room = most - len(calls) - 1
+    pieces = [rendered(piece) for piece in split_markdown(text, lambda piece: len(rendered(piece)) <= room)]
+    pieces = [piece for whole in pieces or [_NOTHING_SAID] for piece in _cut(whole or _NOTHING_SAID, room)]
+    if calls:
+        pieces[0] = f"{calls} {pieces[0]}"
+    bodies = [_message(piece, mrkdwn_on=not outbound.plain) for piece in pieces]
+    if outbound.choices:
+        bodies[-1]["blocks"] = [_section(pieces[-1]), *_buttons(outbound.choices)]
+    return bodies
+
+
+def _cut(text: str, most: int) -> list[str]:
+    """A last resort for a piece that no boundary could make fit."""
+    return [text[at : at + most] for at in range(0, len(text), most)] if len(text) > most else [text]
+
+
+def _message(text: str, *, mrkdwn_on: bool) -> dict[str, Any]:
+    return {"text": text, "mrkdwn": mrkdwn_on, "unfurl_links": False, "unfurl_media": False}
+
+
+def _section(text: str) -> dict[str, Any]:
+    """``verbatim``: Slack must not turn "@here" or a channel's name in the text into the real thing (text object)."""
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
+
+
+def _buttons(choices: Sequence[Choice]) -> list[dict[str, Any]]:
+    buttons = [_button(index, choice) for index, choice in enumerate(choices)]
+    return [{"type": "actions", "elements": buttons[at : at + MAX_BUTTONS]} for at in range(0, len(buttons), MAX_BUTTONS)]
+
+
+def _button(index: int, choice: Choice) -> dict[str, Any]:
+    label = choice.label.strip() or choice.value
+    label = label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
+    button: dict[str, Any] = {"type": "button", "action_id": f"choice-{index}", "value": choice.value}
+    button["text"] = {"type": "plain_text", "text": label, "emoji": False}
+    if choice.style in _STYLES:
+        button["style"] = _STYLES[choice.style]
+    return button
+
+
+def _where(address: Address) -> dict[str, Any]:
+    return {"channel": address.chat} | ({"thread_ts": address.topic} if address.topic else {})
+
+
+def _editing(body: dict[str, Any]) -> dict[str, Any]:
+    """chat.update knows neither unfurling nor ``mrkdwn``; a text without blocks removes the buttons of before."""
+    return {name: value for name, value in body.items() if name in {"text", "blocks"}}
+
+
+def _part(kind: Literal["post", "edit", "delete", "file"], body: dict[str, Any], target: MessageId | None = None) -> Part:
+    return Part(kind, _frozen(body), target)
+
+
+def _frozen(body: dict[str, Any]) -> str:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
