@@ -1,0 +1,5 @@
+"""``python -m ohmo``."""
+
+from ohmo.cli.main import main
+
+main()

@@ -1,0 +1,177 @@
+"""Speaks to the daemon: HTTP over the unix socket of the home, or over TCP with a token."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ohmo.config.home import find_home
+from ohmo.contracts.errors import OhmoError
+
+Json = dict[str, Any]
+
+
+class NotRunning(OhmoError):
+    """ohmo is not running."""
+
+
+class Refused(OhmoError):
+    """The daemon refused. ``status``: the HTTP code."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One server-sent event. ``seq``: its number when it is durable."""
+
+    kind: str
+    data: Json
+    seq: int | None = None
+
+
+class _Unix(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        link.settimeout(self.timeout)
+        try:
+            link.connect(str(self._path))
+        except BaseException:
+            link.close()
+            raise
+        self.sock = link
+
+
+class Client:
+    """Each call is one connection. Raises NotRunning, Refused with the daemon's own line, OhmoError for anything else."""
+
+    def __init__(self, *, path: Path | None = None, remote: str | None = None, token: str | None = None, timeout: float = 30.0) -> None:
+        self._path, self._remote, self._token, self._timeout = path, remote, token, timeout
+
+    def get(self, path: str, **query: str | int | None) -> Json:
+        wanted = {name: str(value) for name, value in query.items() if value is not None}
+        return self._ask("GET", f"{path}?{urllib.parse.urlencode(wanted)}" if wanted else path)
+
+    def post(self, path: str, body: Mapping[str, object]) -> Json:
+        return self._ask("POST", path, {name: value for name, value in body.items() if value is not None})
+
+    def probe(self, path: str) -> bool:
+        """Whether ``path`` answers with 200; False also when nobody is there."""
+        try:
+            self.get(path)
+        except (NotRunning, Refused):
+            return False
+        return True
+
+    @contextmanager
+    def events(self, *, thread: str, since: int) -> Iterator[Iterator[Happening | None]]:
+        """What happens in a thread after ``since``; None is a heartbeat (every 10 s)."""
+        query = urllib.parse.urlencode({"thread": thread, "since": since})
+        with self._connection() as link:
+            yield _happenings(self._send(link, "GET", f"/api/v1/events?{query}", None))
+
+    def _ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Json:
+        with self._connection() as link:
+            response = self._send(link, method, path, body)
+            try:
+                found: object = json.loads(response.read())
+            except (ValueError, http.client.HTTPException) as error:
+                raise OhmoError(f"{self._where()}: the answer is not JSON; is this ohmo?") from error
+        return found if isinstance(found, dict) else {"value": found}  # pyright: ignore[reportUnknownVariableType]
+
+    def _send(self, link: http.client.HTTPConnection, method: str, path: str, body: Mapping[str, object] | None) -> http.client.HTTPResponse:
+        headers = {"Accept": "application/json, text/event-stream"}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        data = None
+        if body is not None:
+            data, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
+        try:
+            link.request(method, path, data, headers)
+            response = link.getresponse()
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            raise NotRunning(f"not running (nobody answers at {self._where()}); start it with: ohmo run") from error
+        except TimeoutError as error:
+            raise OhmoError(f"{self._where()}: no answer within {self._timeout:.0f} s; see ohmo logs") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise NotRunning(f"cannot reach {self._where()} ({getattr(error, 'strerror', None) or type(error).__name__})") from error
+        if response.status >= 400:
+            raise Refused(_reason(response), response.status)
+        return response
+
+    @contextmanager
+    def _connection(self) -> Iterator[http.client.HTTPConnection]:
+        link: http.client.HTTPConnection
+        if self._remote is None:
+            assert self._path is not None
+            link = _Unix(self._path, self._timeout)
+        else:
+            parts = urllib.parse.urlsplit(self._remote)
+            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+            link = kind(parts.hostname or "", parts.port, timeout=self._timeout)
+        try:
+            yield link
+        finally:
+            link.close()
+
+    def _where(self) -> str:
+        return self._remote or str(self._path)
+
+
+def connect(remote: str | None, environ: Mapping[str, str] = os.environ) -> Client:
+    """The daemon of this home, or the one at ``remote`` (http or https) with the token in ``OHMO_TOKEN``. Raises OhmoError."""
+    if remote is None:
+        return Client(path=find_home(environ).socket())
+    parts = urllib.parse.urlsplit(remote)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise OhmoError(f"--remote {remote}: expected an address such as http://127.0.0.1:7717")
+    token = environ.get("OHMO_TOKEN", "").strip()
+    if not token:
+        raise OhmoError("--remote needs the daemon's token: put the content of its run/token into OHMO_TOKEN")
+    return Client(remote=remote, token=token)
+
+
+def _reason(response: http.client.HTTPResponse) -> str:
+    body = response.read(100_000)
+    try:
+        found: object = json.loads(body)
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and isinstance(line := found.get("error"), str):  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return line
+    return f"the daemon answered {response.status} {response.reason}"
+
+
+def _happenings(response: http.client.HTTPResponse) -> Iterator[Happening | None]:
+    kind, data, number = "message", "", None
+    while raw := response.readline():
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        if line.startswith(":"):
+            yield None
+        elif not line:
+            if data:
+                yield Happening(kind, json.loads(data), number)
+            kind, data, number = "message", "", None
+        else:
+            name, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            if name == "event":
+                kind = value
+            elif name == "data":
+                data += value
+            elif name == "id" and value.isdigit():
+                number = int(value)

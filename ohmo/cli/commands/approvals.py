@@ -1,0 +1,57 @@
+"""Open questions, and your answers."""
+
+from __future__ import annotations
+
+import click
+
+from ohmo.cli.client import connect
+from ohmo.cli.show import address, ago, as_json_text, clean, client_options, print_rows
+
+
+@click.group("approvals", help=__doc__)
+def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+    pass
+
+
+@COMMAND.command("list")
+@client_options
+def list_(as_json: bool, remote: str | None) -> None:
+    """What waits for an answer."""
+    found = connect(remote).get("/api/v1/approvals")
+    if as_json:
+        click.echo(as_json_text(found["approvals"]))
+        return
+    columns = {
+        "ID": lambda row: row["ask"]["id"],
+        "ASKED": lambda row: ago(row["asked_at"]),
+        "WHERE": lambda row: address(row["address"]),
+        "FOR": lambda row: row["person"],
+        "QUESTION": lambda row: f"{clean(row['ask']['question']['title'])}: {clean(row['ask']['question']['detail'])[:120]}",
+    }
+    print_rows(found["approvals"], columns, "nothing waits for an answer")
+
+
+@COMMAND.command()
+@click.argument("id")
+@click.option("--scope", type=click.Choice(["once", "session", "always"]), default="once", show_default=True, help="How long it holds.")
+@click.option("--word", default="", help="An answer in words, for questions of the agent.")
+@client_options
+def approve(id: str, scope: str, word: str, as_json: bool, remote: str | None) -> None:
+    """Allow it."""
+    _answer(id, {"verdict": "allowed", "scope": scope, "word": word}, as_json, remote)
+
+
+@COMMAND.command()
+@click.argument("id")
+@click.option("--word", default="", help="Why not, or what to do instead.")
+@client_options
+def deny(id: str, word: str, as_json: bool, remote: str | None) -> None:
+    """Refuse it."""
+    _answer(id, {"verdict": "denied", "word": word}, as_json, remote)
+
+
+def _answer(id: str, body: dict[str, str], as_json: bool, remote: str | None) -> None:
+    if not id.isalnum():
+        raise click.UsageError(f"{id!r}: expected an id as `ohmo approvals list` shows it")
+    found = connect(remote).post(f"/api/v1/approvals/{id}", body)
+    click.echo(as_json_text(found) if as_json else f"{id}: {body['verdict']}")

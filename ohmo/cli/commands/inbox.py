@@ -1,0 +1,100 @@
+"""What arrived, what became of it, and why."""
+
+from __future__ import annotations
+
+import click
+
+from ohmo.cli.client import Json, connect
+from ohmo.cli.show import address, ago, as_json_text, clean, client_options, print_rows
+
+
+@click.group("inbox", help=__doc__)
+def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+    pass
+
+
+@COMMAND.command("list")
+@click.option("--state", type=click.Choice(["waiting", "taken", "ended"]), help="Only these.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@client_options
+def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> None:
+    """The newest arrivals."""
+    found = connect(remote).get("/api/v1/inbox", state=state, limit=limit)
+    if as_json:
+        click.echo(as_json_text(found["inbox"]))
+        return
+    columns = {
+        "ID": _id,
+        "SAID": lambda row: ago(row["said_at"]),
+        "WHERE": lambda row: address(_place(row)),
+        "PERSON": lambda row: row["person"],
+        "KIND": lambda row: row["kind"],
+        "STATE": lambda row: row["ending"] or row["state"],
+        "TEXT": _text,
+    }
+    print_rows(found["inbox"], columns, "nothing has arrived yet")
+
+
+@COMMAND.command()
+@client_options
+@click.pass_context
+def audit(ctx: click.Context, as_json: bool, remote: str | None) -> None:
+    """Prove that every accepted arrival has one ending or is on its way; exit 1 when not."""
+    found = connect(remote).get("/api/v1/inbox/audit")
+    if as_json:
+        click.echo(as_json_text(found))
+    else:
+        endings = ", ".join(f"{number} {name}" for name, number in dict(found["endings"]).items()) or "none ended"
+        click.echo(f"{found['accepted']} accepted: {endings}, {found['waiting']} waiting, {found['taken']} in work")
+        click.echo("posts: " + (", ".join(f"{number} {name}" for name, number in dict(found["posts"]).items()) or "none"))
+        for line in found["problems"]:
+            click.echo(f"problem: {clean(line)}")
+        click.echo("nothing is lost" if not found["problems"] else f"{len(found['problems'])} problems")
+    ctx.exit(1 if found["problems"] else 0)
+
+
+@COMMAND.command()
+@click.argument("id")
+@client_options
+def why(id: str, as_json: bool, remote: str | None) -> None:
+    """What became of one arrival (ID as in list: THREAD/SEQ)."""
+    thread, seq = _split(id)
+    found = connect(remote).get(f"/api/v1/inbox/{thread}/{seq}")
+    if as_json:
+        click.echo(as_json_text(found))
+        return
+    click.echo(f"{_id(found)}: {found['kind']} of {clean(found['person'])} at {address(_place(found))}, said {ago(found['said_at'])} ago")
+    click.echo(f"text: {_text(found)}")
+    reason = f" ({clean(found['reason'])})" if found["reason"] else ""
+    click.echo(f"state: {found['ending'] or found['state']}{reason}" + (f", turn {found['turn']}" if found["turn"] else ""))
+
+
+@COMMAND.command()
+@click.argument("id")
+@client_options
+def retry(id: str, as_json: bool, remote: str | None) -> None:
+    """Bring a dead arrival back (ID as in list: THREAD/SEQ)."""
+    thread, seq = _split(id)
+    found = connect(remote).post(f"/api/v1/inbox/{thread}/{seq}/retry", {})
+    click.echo(as_json_text(found) if as_json else f"{id}: will be tried again")
+
+
+def _split(text: str) -> tuple[str, int]:
+    thread, slash, seq = text.rpartition("/")
+    if not slash or not thread.isalnum() or not seq.isascii() or not seq.isdigit():
+        raise click.UsageError(f"{text!r}: expected THREAD/SEQ as `ohmo inbox list` shows it")
+    return thread, int(seq)
+
+
+def _id(row: Json) -> str:
+    return f"{row['thread']}/{row['seq']}"
+
+
+def _place(row: Json) -> object:
+    arrival = row["arrival"]
+    return arrival.get("address") or arrival.get("place")
+
+
+def _text(row: Json) -> str:
+    arrival = row["arrival"]
+    return clean(arrival.get("text") or arrival.get("prompt") or arrival.get("emoji") or arrival.get("choice"))[:80]

@@ -1,0 +1,63 @@
+"""Who may talk to ohmo, and who asks to."""
+
+from __future__ import annotations
+
+import click
+
+from ohmo.cli.client import Json, connect
+from ohmo.cli.show import ago, as_json_text, clean, client_options, print_rows
+
+
+@click.group("pairing", help=__doc__)
+def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+    pass
+
+
+@COMMAND.command("list")
+@client_options
+def list_(as_json: bool, remote: str | None) -> None:
+    """Everybody who was let in or asks to be."""
+    found = connect(remote).get("/api/v1/pairing")
+    if as_json:
+        click.echo(as_json_text(found["people"]))
+        return
+    columns = {
+        "PERSON": _name,
+        "NAME": lambda row: row["name"],
+        "ROLE": lambda row: row["role"],
+        "ACCOUNT": lambda row: row["account"],
+        "BY": lambda row: row["by"],
+        "CODE UNTIL": lambda row: "-" if row["role"] != "asking" else f"asked, {ago(row['expires'])}",
+    }
+    print_rows(found["people"], columns, "nobody was let in yet; who writes to the bot gets a code")
+
+
+@COMMAND.command()
+@click.argument("code")
+@client_options
+def approve(code: str, as_json: bool, remote: str | None) -> None:
+    """Let in the person who shows this code."""
+    found = connect(remote).post("/api/v1/pairing", {"code": code.strip()})
+    click.echo(as_json_text(found) if as_json else f"{_name(found)} ({clean(found['name'])}) is let in as {found['role']}")
+
+
+@COMMAND.command()
+@click.argument("person", metavar="CHANNEL:PERSON")
+@click.option("--account", help="When the person is known to several accounts of the platform.")
+@client_options
+def revoke(person: str, account: str | None, as_json: bool, remote: str | None) -> None:
+    """Let somebody in no more."""
+    client = connect(remote)
+    channel, _, id = person.partition(":")
+    rows = [row for row in client.get("/api/v1/pairing")["people"] if (row["channel"], row["person"]) == (channel, id)]
+    rows = [row for row in rows if account in (None, row["account"])]
+    if not rows:
+        raise click.ClickException(f"{person}: was never let in; `ohmo pairing list` shows who was")
+    if len(rows) > 1:
+        raise click.UsageError(f"{person} is known to several accounts; add --account {' or '.join(row['account'] for row in rows)}")
+    found = client.post("/api/v1/pairing/revoke", {"channel": channel, "account": rows[0]["account"], "person": id})
+    click.echo(as_json_text(found) if as_json else f"{person}: is let in no more")
+
+
+def _name(row: Json) -> str:
+    return f"{row['channel']}:{row['person']}"

@@ -1,0 +1,19 @@
+"""Start the daemon in the foreground."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("run", help=__doc__)
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Another config.yaml.")
+@click.option("--profile", metavar="NAME", help="Another profile of the file.")
+@click.option("--safe", is_flag=True, help="Without plugins, hooks and cron.")
+@click.pass_context
+def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bool) -> None:  # noqa: N802 - the name every command file exports
+    from ohmo.cli.house import settings
+    from ohmo.daemon import serve
+
+    ctx.exit(serve(settings(file, profile), safe=safe))

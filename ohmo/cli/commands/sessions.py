@@ -1,0 +1,119 @@
+"""Conversations: list, show, export, reset."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import click
+
+from ohmo.cli.client import Client, Json, connect
+from ohmo.cli.show import address, ago, as_json_text, clean, clean_text, client_options, print_rows
+
+
+@click.group("sessions", help=__doc__)
+def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+    pass
+
+
+@COMMAND.command("list")
+@click.option("--channel", help="Only of this channel.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@client_options
+def list_(channel: str | None, limit: int, as_json: bool, remote: str | None) -> None:
+    """The latest conversations."""
+    rows = connect(remote).get("/api/v1/sessions", channel=channel, limit=limit)["sessions"]
+    if as_json:
+        click.echo(as_json_text(rows))
+        return
+    columns = {
+        "ID": lambda row: row["thread"],
+        "LAST": lambda row: ago(row["last_at"]),
+        "WHERE": lambda row: address(row["address"]),
+        "STATE": lambda row: row["state"],
+        "TITLE": lambda row: row["title"],
+    }
+    print_rows(rows, columns, "no conversation yet")
+
+
+@COMMAND.command()
+@click.argument("id")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The last so many items.")
+@client_options
+def show(id: str, limit: int, as_json: bool, remote: str | None) -> None:
+    """One conversation, its last items."""
+    client = connect(remote)
+    session, items = _whole(client, _id(id))
+    items = items[-limit:]
+    if as_json:
+        click.echo(as_json_text({"session": session, "history": items}))
+        return
+    click.echo(f"{session['thread']} at {address(session['address'])}, {session['state']}, last {ago(session['last_at'])} ago")
+    for line in _lines(items):
+        click.echo(line)
+
+
+@COMMAND.command()
+@click.argument("id")
+@client_options
+def export(id: str, as_json: bool, remote: str | None) -> None:
+    """A whole conversation as Markdown, or with --json one item per line."""
+    session, items = _whole(connect(remote), _id(id))
+    if as_json:
+        for item in [session, *items]:
+            click.echo(json.dumps(item, ensure_ascii=False))
+        return
+    click.echo(f"# {clean(session['title'] or address(session['address']))}\n")
+    for line in _lines(items):
+        click.echo(line + "\n")
+
+
+@COMMAND.command()
+@click.argument("id")
+@client_options
+def reset(id: str, as_json: bool, remote: str | None) -> None:
+    """Stop what runs and begin a new session in this place; the history stays."""
+    found = connect(remote).post(f"/api/v1/sessions/{_id(id)}/reset", {})
+    click.echo(as_json_text(found) if as_json else f"{id}: a new session begins with the next message")
+
+
+def _id(text: str) -> str:
+    if not text.isalnum():
+        raise click.UsageError(f"{text!r}: expected an id as `ohmo sessions list` shows it")
+    return text
+
+
+def _whole(client: Client, thread: str) -> tuple[Json, list[Json]]:
+    items: list[Json] = []
+    since: int | None = 0
+    session: Json = {}
+    while since is not None:
+        page = client.get(f"/api/v1/sessions/{thread}", since=since, limit=1000)
+        session = page["session"]
+        items += page["history"]
+        since = page["next"]
+    return session, items
+
+
+def _lines(items: list[Json]) -> Iterator[str]:
+    for item in items:
+        match item["type"]:
+            case "arrival_info" if item["kind"] in ("message", "wake"):
+                arrival = item["arrival"]
+                person = (arrival.get("person") or {}) if isinstance(arrival.get("person"), dict) else {"name": arrival.get("person")}
+                yield f"**{clean(person.get('name') or item['person'])}:** {clean_text(arrival.get('text') or arrival.get('prompt') or '')}"
+            case "step_info":
+                yield from _step(item["step"])
+            case _:
+                pass
+
+
+def _step(step: Json) -> Iterator[str]:
+    if step["type"] == "model_step":
+        for block in step["blocks"]:
+            if block["type"] == "text":
+                yield f"**ohmo:** {clean_text(block['text'])}"
+            elif block["type"] == "tool_call":
+                yield f"- {clean(block['name'])} {clean(json.dumps(block['arguments'], ensure_ascii=False))[:300]}"
+    elif step["type"] == "call_result":
+        yield f"  → {clean(step['result']['text'])[:300]}"

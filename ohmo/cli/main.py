@@ -1,0 +1,125 @@
+"""``ohmo``: finds the command by its file name, runs it, and turns every failure into one line and an exit code."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+import click
+
+from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
+
+FAILED, USAGE, REFUSED, TAKEN, CONFIGURATION, INTERRUPTED = 1, 2, 3, 75, 78, 130
+_FOLDER = Path(__file__).parent / "commands"
+_PACKAGE = "ohmo.cli.commands"
+
+
+class Commands(click.Group):
+    """Lists files; imports only the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(path.stem for path in _FOLDER.glob("*.py") if path.stem != "__init__")
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"{_PACKAGE}.{cmd_name}")
+        return cast("click.Command", module.COMMAND)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(args[0], known, n=1)
+            hint = f"did you mean {close[0]}?" if close else "ohmo --help lists them"
+            raise click.UsageError(f"there is no command {args[0]!r}, {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _first_line(_FOLDER / f"{name}.py")) for name in self.list_commands(ctx)])
+
+
+def _first_line(path: Path) -> str:
+    """The module's docstring, read without importing it."""
+    with path.open(encoding="utf-8") as file:
+        return str(ast.literal_eval(file.readline().strip())).rstrip(".")
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        click.echo(f"ohmo {version('ohmo')}")
+        ctx.exit()
+
+
+@click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-p", "--prompt", "text", metavar="TEXT", help="Say one thing and print the answer ('-': read it from standard input).")
+@click.option("--output", type=click.Choice(["text", "json", "stream-json"]), default="text", show_default=True, help="With -p.")
+@click.option("--continue", "again", is_flag=True, help="With -p: go on with the latest conversation of this keyboard.")
+@click.option("--resume", metavar="ID", help="With -p: go on with this session, or speak into an address such as slack:C123.")
+@click.option("--model", metavar="M", help="With -p: the model for this thread.")
+@click.option("--permission-mode", type=click.Choice(["default", "plan", "full_auto"]), help="With -p: the mode for this thread.")
+@click.option("--allow", metavar="RULE", multiple=True, help="With -p: what need not be asked, e.g. 'Bash(git status:*)'. Repeatable.")
+@click.option("--config", type=click.Path(path_type=Path), help="With -p and no running daemon: another config.yaml.")
+@click.option("--remote", metavar="URL", help="With -p: a daemon elsewhere; its token in OHMO_TOKEN.")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.pass_context
+def ohmo(ctx: click.Context, text: str | None, remote: str | None, config: Path | None, **wishes: Any) -> None:
+    """A personal agent that is always on, lives in your chats, and never loses a message."""
+    if ctx.invoked_subcommand is not None:
+        if text is not None:
+            raise click.UsageError("-p stands alone, without a command")
+        return
+    if text is None:
+        click.echo(ctx.get_help())
+        return
+    from ohmo.cli.prompt import Wishes, prompt
+
+    ctx.exit(prompt(text, Wishes(**wishes), remote=remote, config=config))
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Never a traceback for what a person can mend; codes as in docs/configuration.md."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code."""
+    try:
+        code = ohmo.main(args=list(arguments), prog_name="ohmo", standalone_mode=False)
+        sys.stdout.flush()
+    except click.UsageError as error:
+        where = f"; {error.ctx.command_path} --help explains" if error.ctx is not None else ""
+        return _say(f"ohmo: {error.format_message().rstrip('.')}{where}", USAGE)
+    except click.ClickException as error:
+        return _say(f"ohmo: {error.format_message()}", error.exit_code)
+    except click.Abort:
+        return _say("ohmo: interrupted", INTERRUPTED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output left, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ConfigError as error:
+        return _say(str(error), CONFIGURATION)
+    except HomeTaken as error:
+        return _say(f"ohmo: {error}", TAKEN)
+    except OhmoError as error:
+        return _say(f"ohmo: {error}", FAILED)
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        return _say(f"ohmo: {error.strerror or error}{place}", FAILED)
+    return code if isinstance(code, int) else 0
+
+
+def _say(line: str, code: int) -> int:
+    click.echo(line, err=True)
+    return code

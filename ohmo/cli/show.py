@@ -1,0 +1,72 @@
+"""How listings look: aligned columns for people, JSON for programs; and the options every client command takes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, ParamSpec, TypeVar
+
+import click
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def client_options(function: Callable[P, R]) -> Callable[P, R]:
+    """``--json`` and ``--remote``."""
+    function = click.option("--remote", metavar="URL", help="A daemon elsewhere; its token in OHMO_TOKEN.")(function)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def as_json_text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Callable[[Mapping[str, Any]], object]], empty: str) -> None:
+    """One line for each row; ``empty`` when there is none."""
+    if not rows:
+        click.echo(empty)
+        return
+    table = [list(columns), *([clean(read(row)) for read in columns.values()] for row in rows)]
+    widths = [max(_width(line[number]) for line in table) for number in range(len(columns))]
+    screen = max(shutil.get_terminal_size((160, 24)).columns, 60)
+    for line in table:
+        text = "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()
+        click.echo(text if len(text) <= screen else text[: screen - 1] + "…")
+
+
+def address(value: object) -> str:
+    """``slack:C123/1700.1``."""
+    if not isinstance(value, Mapping):
+        return ""
+    topic = value.get("topic")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return f"{value.get('channel')}:{value.get('chat')}" + (f"/{topic}" if topic else "")  # pyright: ignore[reportUnknownMemberType]
+
+
+def ago(value: object, now: datetime | None = None) -> str:
+    """``3 min`` since an ISO time; ``-`` for none."""
+    if not isinstance(value, str):
+        return "-"
+    seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(value)).total_seconds()
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def clean(value: object) -> str:
+    """One line without characters that command a terminal or reorder what it shows."""
+    text = "-" if value is None or value == "" else str(value)
+    return "".join(c if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else " " for c in text)
+
+
+def clean_text(text: str) -> str:
+    """The same for text of several lines: line feed and tab stay."""
+    return "".join(c if c in "\n\t\u200d" or unicodedata.category(c) not in ("Cc", "Cf", "Cs") else "\ufffd" for c in text)
+
+
+def _width(text: str) -> int:
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
