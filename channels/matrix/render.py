@@ -27,6 +27,7 @@ MARK = "(may be a duplicate)"
 MESSAGE = "m.room.message"
 _LINKS = re.compile(r"(https?|ftp|mailto|magnet):", re.IGNORECASE)
 _MARKUP = re.compile(r"[*_`~|>\[]")
+_CONTROLS = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")  # invisible, and six bytes each in JSON
 _THINKING = re.compile(r"\A\s*<think>(.*?)(?:</think>|\Z)\s*", re.DOTALL | re.IGNORECASE)
 _WRAPPED = {
     "strong": "strong",
@@ -53,7 +54,7 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
 
 def revision(room: str, target: MessageId, text: str) -> Part:
     """A newer text of a draft: what does not fit into one event is left out."""
-    source = _quote_thinking(clean(text))
+    source = _quote_thinking(_CONTROLS.sub("", clean(text)))
     pieces = split_markdown(source, _fits) or ["…"]
     return _edit(room, target, _content(pieces[0] if len(pieces) == 1 else f"{pieces[0]}\n\n…", ()))
 
@@ -78,7 +79,7 @@ def with_file(content: Json, mxc: str, size: int) -> Json:
 
 
 def _contents(outbound: Outbound) -> list[Json]:
-    text = clean(outbound.text)
+    text = _CONTROLS.sub("", clean(outbound.text))
     if outbound.plain:
         pieces = _cut_plain(_with_choices(text, outbound.choices))
         contents = [_plain_content(piece) for piece in pieces]
@@ -156,7 +157,7 @@ def _fits(source: str) -> bool:
     """Measured as an edit, which holds the words once more than a post. Most text fits by a bound that needs no parsing."""
     if len(source) > MAX_TEXT:
         return False
-    if 2 * len(source.encode()) + len(escape(source).encode()) + 30 * source.count("\n") + 9 * len(_MARKUP.findall(source)) <= LARGEST // 2:
+    if 2 * len(source.encode()) + len(escape(source).encode()) + 30 * source.count("\n") + 9 * len(_MARKUP.findall(source)) <= LARGEST:
         return True
     body, html = json.dumps(plain(source), ensure_ascii=False), json.dumps(to_html(source), ensure_ascii=False)
     return 2 * len(body.encode()) + len(html.encode()) <= LARGEST

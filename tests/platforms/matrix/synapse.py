@@ -124,7 +124,9 @@ def _configuration(folder: Path, port: int, secret: str) -> dict[str, Any]:
     limits = ("message", "registration", "admin_redaction", "third_party_invite", "media_create", "presence", "delayed_event_mgmt")
     return {
         "server_name": SERVER_NAME,
-        "listeners": [{"port": port, "bind_addresses": ["127.0.0.1"], "type": "http", "tls": False, "resources": [{"names": ["client", "media"]}]}],
+        "listeners": [
+            {"port": port, "bind_addresses": ["127.0.0.1"], "type": "http", "tls": False, "resources": [{"names": ["client", "media"]}]}
+        ],
         "database": {"name": "sqlite3", "args": {"database": str(folder / "homeserver.db")}},
         "media_store_path": str(folder / "media"),
         "signing_key_path": str(folder / "signing.key"),

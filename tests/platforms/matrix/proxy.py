@@ -1,0 +1,127 @@
+"""A small HTTP proxy in front of Synapse that can be cut, be away, lose answers, limit, refuse and sign the bot out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import ClientSession, ClientTimeout, web
+from yarl import URL
+
+SHOWS = re.compile(r"/_matrix/client/v3/rooms/[^/]+/(send|redact)/")
+SYNC = "/_matrix/client/v3/sync"
+HOP = {"transfer-encoding", "content-encoding", "content-length", "connection", "keep-alive", "host", "server", "date"}
+
+
+@dataclass(slots=True)
+class Proxy:
+    """``url`` stays the same for its whole life. Faults of sends are used up one by one, in the order they were asked for."""
+
+    target: str
+    url: str = ""
+    requests: list[tuple[str, str]] = field(default_factory=list)  # (method, path), everything that came
+    faults: deque[tuple[str, Any]] = field(default_factory=deque)
+    repeats: deque[tuple[str, dict[str, Any]]] = field(default_factory=deque)  # (room, event) that a sync delivers once more
+    revoked: bool = False
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _address: tuple[str, int] = ("127.0.0.1", 0)
+    _session: ClientSession | None = None
+    _http: web.Server | None = None
+    _listening: asyncio.Server | None = None
+    _opening: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._session = ClientSession(timeout=ClientTimeout(total=None), auto_decompress=True)
+        self._http = web.Server(self._answer)
+        self._open()
+        assert self._opening is not None
+        await self._opening
+        self.url = f"http://127.0.0.1:{self._address[1]}"
+
+    async def stop(self) -> None:
+        self._close()
+        assert self._http is not None
+        assert self._session is not None
+        await self._http.shutdown(timeout=1)
+        await self._session.close()
+
+    def away(self, away: bool) -> None:
+        """Refuses connections, and drops those that are open."""
+        self._close()
+        self.cut()
+        if not away:
+            self._open()
+
+    def cut(self) -> None:
+        """Drops every open connection with a reset."""
+        assert self._http is not None
+        for connection in list(self._http.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+
+    def repeat(self, room: str, event: dict[str, Any]) -> None:
+        self.repeats.append((room, event))
+        self._wake.set()
+
+    def _open(self) -> None:
+        listener = socket.create_server(self._address)  # listens from here on: nobody is refused any more
+        self._address = listener.getsockname()[:2]
+        self._opening = asyncio.get_running_loop().create_task(self._serve(listener), name="proxy opens")
+
+    async def _serve(self, listener: socket.socket) -> None:
+        assert self._http is not None
+        self._listening = await asyncio.get_running_loop().create_server(self._http, sock=listener)
+
+    def _close(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.requests.append((request.method, request.path))
+        if self.revoked:
+            return _error(401, "M_UNKNOWN_TOKEN", "Invalid access token passed.", soft_logout=False)
+        fault, value = self.faults.popleft() if self.faults and SHOWS.match(request.path) else ("", None)
+        if fault == "limit":
+            return _error(429, "M_LIMIT_EXCEEDED", "Too Many Requests", retry_after_ms=int(value * 1000))
+        if fault == "reject":
+            return _error(413, "M_TOO_LARGE", "event too large")
+        if request.path == SYNC:
+            return await self._sync(request)
+        response = await self._forward(request)
+        if fault == "lose" and request.transport is not None:
+            request.transport.abort()
+        return response
+
+    async def _sync(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The homeserver's own answer, or at once one with an event it has delivered before."""
+        self._wake.clear()
+        if self.repeats and "since" in request.query:
+            room, event = self.repeats.popleft()
+            timeline = {"events": [event], "limited": False, "prev_batch": request.query["since"]}
+            return web.json_response({"next_batch": request.query["since"], "rooms": {"join": {room: {"timeline": timeline}}}})
+        forward = asyncio.ensure_future(self._forward(request))
+        wake = asyncio.ensure_future(self._wake.wait())
+        try:
+            await asyncio.wait({forward, wake}, return_when=asyncio.FIRST_COMPLETED)
+            return forward.result() if forward.done() else await self._sync(request)
+        finally:
+            wake.cancel()
+            forward.cancel()
+
+    async def _forward(self, request: web.BaseRequest) -> web.StreamResponse:
+        assert self._session is not None
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP}
+        url = URL(self.target + request.raw_path, encoded=True)
+        async with self._session.request(request.method, url, headers=headers, data=await request.read()) as response:
+            kept = {name: value for name, value in response.headers.items() if name.lower() not in HOP}
+            return web.Response(status=response.status, headers=kept, body=await response.read())
+
+
+def _error(status: int, code: str, words: str, **more: Any) -> web.Response:
+    return web.Response(status=status, text=json.dumps({"errcode": code, "error": words, **more}), content_type="application/json")
