@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from typing import cast
@@ -27,12 +28,26 @@ def arguments(text: str) -> dict[str, Json]:
 
 
 def _repairs(text: str) -> list[str]:
-    """Only repairs that cannot change a value: a code fence around, a comma before a closing bracket, raw control characters in strings."""
+    """Only repairs that cannot change a value: a code fence around, raw control characters in strings, a comma before a closing bracket."""
     bare = re.sub(r"^\s*```(?:json)?\s*|\s*```\s*$", "", text).strip()
     found = [bare]
-    try:
+    with contextlib.suppress(ValueError, RecursionError):
         found.append(json.dumps(json.loads(bare, strict=False)))
-    except (ValueError, RecursionError):
-        pass
-    found.append(re.sub(r',\s*([}\]])(?=(?:[^"\\]*(?:\\.|"(?:\\.|[^"\\])*"))*[^"]*$)', r"\1", bare))
+    found.append(_without_trailing_commas(bare))
     return found
+
+
+def _without_trailing_commas(text: str) -> str:
+    kept: list[str] = []
+    quoted = escaped = False
+    for letter in text:
+        if quoted:
+            quoted = escaped or letter != '"'
+            escaped = letter == "\\" and not escaped
+        elif letter == '"':
+            quoted = True
+        elif letter in "}]":
+            while kept and (kept[-1].isspace() or kept[-1] == ","):
+                kept.pop()
+        kept.append(letter)
+    return "".join(kept)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -78,7 +78,7 @@ class AnthropicClient:
             return
 
     @asynccontextmanager
-    async def _opened(self, body: bytes) -> AsyncIterator[AsyncStream[object]]:
+    async def _opened(self, body: bytes) -> AsyncGenerator[AsyncStream[object]]:
         options: Any = {"headers": {"content-type": "application/json"}}
         stream = await self._sdk.post(
             "/v1/messages", cast_to=object, content=body, options=options, stream=True, stream_cls=AsyncStream[object]

@@ -18,6 +18,7 @@ from ohmo.providers.models import known, plain_name
 from ohmo.providers.scroll import Picture, Scroll
 
 MARK = b',"cache_control":{"type":"ephemeral"}}'
+_MARKED: dict[str, Json] = {"cache_control": {"type": "ephemeral"}}
 LOOK_BACK = 18  # of Anthropic's 20 blocks, one spare at either end
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
@@ -124,7 +125,7 @@ def head(request: ModelRequest) -> bytes:
 
 def _tool(tool: ToolSpec, *, last: bool) -> Mapping[str, Json]:
     spec: dict[str, Json] = {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
-    return spec | {"cache_control": {"type": "ephemeral"}} if last else spec
+    return spec | _MARKED if last else spec
 
 
 def _system(sections: Sequence[Section], marks: int) -> list[dict[str, Json]]:
@@ -135,7 +136,7 @@ def _system(sections: Sequence[Section], marks: int) -> list[dict[str, Json]]:
     for index, section in enumerate(sections):
         if section.text.strip():
             block: dict[str, Json] = {"type": "text", "text": section.text}
-            blocks.append(block | {"cache_control": {"type": "ephemeral"}} if index in marked else block)
+            blocks.append(block | _MARKED if index in marked else block)
     return blocks
 
 

@@ -1,0 +1,64 @@
+"""Makes a model's answer fit the house: known tool names, one id per call, never nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+from ohmo.contracts.errors import CutOff
+from ohmo.contracts.messages import ModelStep, Text, ToolCall
+from ohmo.contracts.provider import ModelEvent, ModelRequest, Reply
+from ohmo.providers.cover import Call
+from ohmo.providers.streams import streaming
+
+DECLINED = "The model declined to answer this."
+LENGTH = "The answer did not fit into the allowed length."
+
+
+def repair(call: Call) -> Call:
+    """An empty answer raises CutOff, so that it is asked again; a tool name nobody knows stays and ends as an error result."""
+
+    async def repaired(request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        async with streaming(call, request) as events:
+            async for event in events:
+                yield replace(event, step=whole(event.step, [tool.name for tool in request.tools])) if isinstance(event, Reply) else event
+
+    return repaired
+
+
+def whole(step: ModelStep, tools: Sequence[str]) -> ModelStep:
+    """The step with names and ids put right. Raises CutOff when it says nothing and calls nothing."""
+    blocks: list[Text | ToolCall] = []
+    seen: set[str] = set()
+    for block in step.blocks:
+        if isinstance(block, ToolCall):
+            fixed = replace(block, name=tool_name(block.name, tools))
+            number = 2
+            while fixed.id in seen:
+                fixed = replace(fixed, id=f"{block.id}-{number}", foreign=f"{block.foreign or block.id}-{number}")
+                number += 1
+            seen.add(fixed.id)
+            blocks.append(fixed)
+        elif isinstance(block, Text):
+            blocks.append(block)
+    if not any(isinstance(block, ToolCall) or block.text.strip() for block in blocks):
+        if step.stop == "end":
+            raise CutOff(f"{step.model} gave an empty answer.")
+        spoken = Text(DECLINED if step.stop == "refusal" else LENGTH)
+        return replace(step, blocks=(*step.blocks, spoken))
+    fresh = iter(blocks)
+    return replace(step, blocks=tuple(next(fresh) if isinstance(block, Text | ToolCall) else block for block in step.blocks))
+
+
+def tool_name(name: str, tools: Sequence[str]) -> str:
+    """``functions.read_file`` is never guessed to be another tool; ``functions.read`` and ``READ`` are Read, when there is exactly one."""
+    if name in tools:
+        return name
+    plain = _plain(re.sub(r"^(?:functions?|tools?|default_api)[.:/]", "", name.strip()))
+    found = [tool for tool in tools if _plain(tool) == plain]
+    return found[0] if len(found) == 1 else name
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_\-]", "", name).lower()

@@ -1,0 +1,13 @@
+"""OpenAI chat completions, and everything that speaks it: LM Studio, Ollama, vLLM, gateways."""
+
+from __future__ import annotations
+
+from ohmo.providers.cover import Cover
+
+MANIFEST = Cover(
+    name="openai",
+    title="OpenAI-compatible",
+    models=("gpt-6-luna", "gpt-6-sol"),
+    key_environment="OPENAI_API_KEY",
+    client="ohmo.providers.openai.client:OpenAIClient",
+)
