@@ -17,7 +17,7 @@ from ohmo.contracts.errors import OhmoError
 from ohmo.control.answers import Refusal, answer
 from ohmo.control.keys import Keys
 
-OPEN = ("/", "/login", "/healthz", "/readyz", "/favicon.svg")  # say nothing that is not public
+OPEN = ("/", "/login", "/healthz", "/readyz", "/favicon.svg", "/api/v1/known")  # say nothing that is not public
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "manifest-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.store import Hint
 from ohmo.control.ports import Watch
 
@@ -112,7 +112,7 @@ class Live:
                 now = self._turns.get(thread, NOTHING)
                 text = now.text + event.text if now.turn == event.turn else event.text
                 self._turns[thread] = Snapshot(event.turn, text, now.status)
-            case ModelDone():  # its text is a durable step now
+            case ModelDone() | TextReset():  # its text is a durable step now, or void
                 self._turns[thread] = Snapshot(event.turn, "", "")
             case ToolStarted():
                 self._turns[thread] = replace(self.snapshot(thread), turn=event.turn, status=event.summary)

@@ -34,6 +34,7 @@ class Page:
             web.get("/login", self.login),
             web.get("/favicon.svg", self.icon),
             web.get("/static/{version}/{name}", self.static),
+            web.get("/api/v1/known", self.known),
             web.post("/api/v1/login", self.link),
             web.post("/api/v1/logout", self.logout),
         ]
@@ -64,6 +65,10 @@ class Page:
         if cookie is not None:
             response.set_cookie(self._cookie, cookie, max_age=COOKIE_LIFE, httponly=True, samesite="Strict", path="/")
         return response
+
+    async def known(self, request: web.Request) -> web.Response:
+        """Is this browser logged in? Asked by the page before anything that would be refused."""
+        return answer({"known": self._keys.is_cookie(request.cookies.get(self._cookie, ""))})
 
     async def link(self, _: web.Request) -> web.Response:
         if self._origin is None:

@@ -224,13 +224,13 @@ class SmallHouse:
 
     def post(self, thread: str, text: str, **more: Any) -> str:
         """A row as delivery leaves it: rendered and sent."""
-        kind, target, id = more.pop("kind", "message"), more.pop("target", None), more.pop("id", None) or self.new_id()
+        kind, target, row_id = more.pop("kind", "message"), more.pop("target", None), more.pop("id", None) or self.new_id()
         outbound = Outbound(self.addresses[thread], text, **more)
         parts = tuple(PartState(part, None, "f" * 32 if part.kind == "file" else None) for part in self.web.render(outbound))
-        row = PostRow(id, kind, outbound, target)
+        row = PostRow(row_id, kind, outbound, target)
         now = datetime.now(UTC)
         self._write(thread, OutRow(row, thread, self.next_seq(thread), None, "sent", parts, 1, now, now, now))
-        return id
+        return row_id
 
     def _write(self, thread: str, item: HistoryItem) -> None:
         self.history_of.setdefault(thread, []).append(item)
@@ -278,9 +278,9 @@ class SmallHouse:
 
     async def ask(self, thread: str, question: Question) -> str:
         """A parked turn's card."""
-        id = self.new_id()
-        self.asked[id] = Asked(
-            Ask(id, "turn1.1", question, "/home/ada"),
+        card = self.new_id()
+        self.asked[card] = Asked(
+            Ask(card, "turn1.1", question, "/home/ada"),
             thread,
             "turn1",
             self.addresses[thread],
@@ -290,7 +290,7 @@ class SmallHouse:
             T0,
         )
         text = f"**{question.title}**\n\n{question.detail}"
-        return await self.say(thread, text, id=id, choices=question.choices)
+        return await self.say(thread, text, id=card, choices=question.choices)
 
     def ports(self) -> Ports:
         return Ports(self, self.status, self, self.publish_wake, self, self, self, parse_address, self.web.browser)

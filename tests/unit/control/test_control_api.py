@@ -152,14 +152,14 @@ async def test_dead_letters_can_be_tried_again_and_nothing_else(house: SmallHous
 
 
 async def test_an_approval_is_answered_once(house: SmallHouse, client: aiohttp.ClientSession) -> None:
-    id = await house.ask(house.thread_at(place("c1")), PERMISSION)
+    question = await house.ask(house.thread_at(place("c1")), PERMISSION)
     async with client.get("/api/v1/approvals") as response:
-        assert [a["ask"]["id"] for a in (await response.json())["approvals"]] == [id]
-    async with client.post(f"/api/v1/approvals/{id}", json={"verdict": "allowed", "scope": "session"}) as response:
+        assert [a["ask"]["id"] for a in (await response.json())["approvals"]] == [question]
+    async with client.post(f"/api/v1/approvals/{question}", json={"verdict": "allowed", "scope": "session"}) as response:
         assert response.status == 200
-    async with client.post(f"/api/v1/approvals/{id}", json={"verdict": "denied"}) as response:
+    async with client.post(f"/api/v1/approvals/{question}", json={"verdict": "denied"}) as response:
         assert response.status == 404
-    assert house.verdicts == [(id, "allowed", "session", "")]
+    assert house.verdicts == [(question, "allowed", "session", "")]
 
 
 async def test_a_stranger_is_let_in_by_code_and_the_hash_stays_inside(house: SmallHouse, client: aiohttp.ClientSession) -> None:
@@ -185,7 +185,7 @@ async def test_a_browser_says_something_once_however_often_it_is_sent(house: Sma
 
 
 async def test_a_file_goes_up_and_comes_down_the_same(house: SmallHouse, client: aiohttp.ClientSession, tmp_path: Path) -> None:
-    form = aiohttp.FormData()
+    form = aiohttp.FormData(quote_fields=False)
     form.add_field("file", b"\x00bytes" * 50_000, filename="../../evil.html", content_type="text/html")
     async with client.post("/api/v1/web/files", data=form) as response:
         assert response.status == 201, await response.text()

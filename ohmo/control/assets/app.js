@@ -1,0 +1,424 @@
+// The page: one chat at a time, shown as the store has it, with what happens live below it.
+
+import { Cards } from "./cards.js";
+import { Composer } from "./composer.js";
+import { Fold } from "./fold.js";
+import { markdown } from "./markdown.js";
+import { newKey, Outbox } from "./outbox.js";
+import { StatusBoard } from "./status.js";
+import { icon, node, Transcript } from "./transcript.js";
+import { call, Stream } from "./wire.js";
+
+const $ = (id) => document.getElementById(id);
+const narrow = matchMedia("(max-width: 760px)");
+
+let toastTimer;
+function toast(text) {
+  $("toast").textContent = text;
+  $("toast").classList.add("shown");
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => $("toast").classList.remove("shown"), 5000);
+}
+
+const outbox = new Outbox(() => {
+  current?.drawWaiting();
+});
+let current = null;
+let chats = [];
+let status = null;
+
+// One conversation.
+
+class Conversation {
+  constructor(chat) {
+    this.chat = chat;
+    this.fold = new Fold();
+    this.cards = new Cards(outbox, chat, toast, (entry) => this.redraw(entry));
+    this.transcript = new Transcript($("transcript"), this.cards);
+    this.thread = null;
+    this.turn = "";
+    this.doing = "";
+    this.preview = "";
+    this.asides = [];
+    this.typing = false;
+    this.loaded = false;
+    for (const id of ["transcript", "now", "waiting"]) $(id).replaceChildren();
+    this.stream = new Stream(chat, (kind, data) => this.hear(kind, data), (state) => this.linked(state));
+    this.drawWaiting();
+  }
+
+  close() {
+    this.stream.close();
+    cancelAnimationFrame(this.frame);
+  }
+
+  hear(kind, data) {
+    const stick = atEnd();
+    switch (kind) {
+      case "item":
+        this.item(data);
+        break;
+      case "ready":
+        this.loaded = true;
+        this.drawNow();
+        drawEmpty();
+        if (!this.settled) toEnd();
+        this.settled = true;
+        return;
+      case "snapshot":
+        this.turn = data.turn;
+        this.doing = data.status;
+        break;
+      case "preview":
+        if (data.keep === 0) this.hidden = false;
+        this.preview = this.preview.slice(0, data.keep) + data.text;
+        break;
+      case "typing":
+        this.typing = data.on;
+        break;
+      case "notice":
+        toast(data.text);
+        break;
+      case "turn_started":
+        Object.assign(this, { turn: data.turn, preview: "", asides: [], doing: "", hidden: false });
+        break;
+      case "turn_ended":
+        Object.assign(this, { turn: "", preview: "", asides: [], doing: "", typing: false });
+        if (this.thread) this.cards.refresh(this.thread).catch(() => {});
+        listChats();
+        break;
+      case "tool_started":
+        this.doing = data.summary;
+        break;
+      case "tool_progress":
+      case "status":
+        this.doing = data.text.slice(0, 200);
+        break;
+      case "tool_done":
+        this.doing = "";
+        break;
+      case "failure":
+        if (data.fatal) toast(data.text);
+        else this.doing = data.text.slice(0, 200);
+        break;
+    }
+    this.later(stick);
+  }
+
+  item(item) {
+    const first = this.thread === null;
+    this.thread = item.thread;
+    const changed = this.fold.take(item);
+    this.transcript.show(changed);
+    for (const entry of changed) {
+      if (entry.message) outbox.seen(entry.message);
+      if (entry.kind === "aside") this.asides.push(entry.text);
+    }
+    if (item.type === "out_row") {
+      this.hidden = true; // what was previewed is durable now, or makes room for it
+      if (item.row.outbound.choices.length || item.row.target || this.loaded) this.ask();
+    }
+    if (first && this.loaded) listChats();
+    $("empty").hidden = true;
+  }
+
+  /** Soon, once: which questions are open? */
+  ask() {
+    clearTimeout(this.asking);
+    this.asking = setTimeout(() => this.cards.refresh(this.thread).catch(() => {}), 30);
+  }
+
+  redraw(entry) {
+    const stick = atEnd();
+    const entries = entry ? [entry] : this.fold.entries.filter((other) => other.kind === "agent" && (other.card || this.cards.open.has(other.row)));
+    for (const other of entries) if (this.cards.open.has(other.row) && !other.closed) other.card = true;
+    const focused = document.activeElement?.closest(".words") ? document.activeElement.closest(".turn") : null;
+    this.transcript.show(entries.filter((other) => this.transcript.nodes.get(other.id) !== focused));
+    if (stick) toEnd();
+  }
+
+  linked(state) {
+    if (state === "lost") {
+      Object.assign(this, { preview: "", turn: "", typing: false, doing: "" });
+      this.drawNow();
+      known();
+    }
+    if (state === "open") outbox.flush();
+    linkState(state);
+  }
+
+  later(stick) {
+    cancelAnimationFrame(this.frame);
+    this.stick = this.stick || stick;
+    const draw = () => {
+      this.drawNow();
+      if (this.stick) toEnd();
+      this.stick = false;
+    };
+    if (document.visibilityState === "hidden") draw();
+    else this.frame = requestAnimationFrame(draw);
+  }
+
+  /** The preview without what is durable already. */
+  said() {
+    let text = this.hidden ? "" : this.preview;
+    for (const aside of this.asides) if (text.trimStart().startsWith(aside)) text = text.trimStart().slice(aside.length);
+    return text.trim();
+  }
+
+  drawNow() {
+    const said = this.said();
+    const busy = this.turn !== "" || this.typing;
+    const children = [];
+    if (said) {
+      const words = node("div", "md");
+      words.append(markdown(said));
+      children.push(node("article", "turn agent streaming", node("div", "inner", words)));
+    }
+    if (busy && (!said || this.doing)) {
+      const label = this.doing || "thinking";
+      children.push(node("div", "turn busy", node("span", "dots", node("i", ""), node("i", ""), node("i", "")), node("span", "doing", label)));
+    }
+    $("now").replaceChildren(...children);
+    $("transcript").setAttribute("aria-busy", String(busy));
+    $("stop").hidden = !busy;
+  }
+
+  drawWaiting() {
+    const stick = atEnd();
+    const seen = this.fold.byMessage;
+    const rows = outbox.of(this.chat).filter((entry) => !seen.has(entry.key));
+    $("waiting").replaceChildren(...rows.map((entry) => waiting(entry)));
+    if (rows.length) $("empty").hidden = true;
+    if (stick) toEnd();
+  }
+}
+
+function waiting(entry) {
+  const bubble = node("div", "bubble");
+  if (entry.body.text) bubble.append(node("p", "plain", entry.body.text));
+  for (const file of entry.body.attachments ?? []) bubble.append(node("p", "file", icon("file"), file.name));
+  const made = node("article", `turn person pending${entry.refused === undefined ? "" : " failed"}`, bubble);
+  made.setAttribute("aria-label", "You, not sent yet");
+  if (entry.refused === undefined) made.append(node("span", "stamp", icon("clock"), "sending"));
+  else {
+    const again = node("button", "text", "Try again");
+    again.addEventListener("click", () => outbox.again(entry.key));
+    const drop = node("button", "text", "Remove");
+    drop.addEventListener("click", () => outbox.remove(entry.key));
+    made.append(node("p", "refused", `${entry.refused} `, again, " ", drop));
+  }
+  return made;
+}
+
+// Scrolling: the newest is followed only by who is there already.
+
+const scroll = $("scroll");
+function atEnd() {
+  return scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80;
+}
+function toEnd() {
+  scroll.scrollTop = scroll.scrollHeight;
+}
+scroll.addEventListener("scroll", () => ($("to-end").hidden = atEnd()), { passive: true });
+$("to-end").addEventListener("click", toEnd);
+new ResizeObserver(() => !$("to-end").hidden || toEnd()).observe(scroll);
+
+// Connection and login.
+
+function linkState(state) {
+  $("link").className = `link ${state}`;
+  $("link").textContent = state === "lost" ? "reconnecting…" : "";
+}
+
+let door = false;
+/** Logged in? True also when nobody answers: then the outbox keeps what is typed. */
+async function known() {
+  try {
+    if ((await call("/api/v1/known")).known) return true;
+  } catch {
+    return true;
+  }
+  showDoor();
+  return false;
+}
+function showDoor() {
+  door = true;
+  board.end();
+  $("door").hidden = false;
+  $("shell").inert = true;
+}
+
+// Chats.
+
+function chatOfPage() {
+  return new URLSearchParams(location.hash.slice(1)).get("chat");
+}
+
+function go(chat) {
+  if (chatOfPage() === chat) turnTo();
+  else location.hash = `chat=${chat}`;
+}
+
+function turnTo() {
+  const chat = chatOfPage();
+  if (!chat || !/^[0-9A-Za-z:_-]{1,64}$/.test(chat)) {
+    history.replaceState(null, "", `#chat=${chats[0]?.chat ?? `c${newKey(15)}`}`);
+    turnTo();
+    return;
+  }
+  if (current?.chat !== chat) {
+    current?.close();
+    current = null;
+    $("empty").hidden = true;
+    current = new Conversation(chat);
+    composer.turnTo(chat);
+  }
+  drawChats();
+  menu(false);
+  if (!narrow.matches) $("draft").focus();
+}
+
+async function listChats() {
+  try {
+    const answer = await call("/api/v1/web/chats");
+    chats = answer.chats;
+    composer.known = answer.commands;
+    composer.limit = answer.max_file;
+    drawChats();
+  } catch (error) {
+    if (error.status === 401) showDoor();
+  }
+}
+
+function drawChats() {
+  const here = current?.chat;
+  const known = chats.some((chat) => chat.chat === here);
+  const rows = known || !here ? chats : [{ chat: here, title: "", state: "idle" }, ...chats];
+  $("chats").replaceChildren(
+    ...rows.map((chat) => {
+      const link = node("a", "", node("span", "", chat.title || "New chat"));
+      link.href = `#chat=${encodeURIComponent(chat.chat)}`;
+      if (chat.chat === here) link.setAttribute("aria-current", "page");
+      if (chat.state === "parked") link.append(node("i", "dot busy"));
+      link.addEventListener("click", () => chat.chat === here && menu(false));
+      return node("li", "", link);
+    }),
+  );
+  const title = rows.find((chat) => chat.chat === here)?.title || "New chat";
+  $("title").textContent = title;
+  document.title = title === "New chat" ? "ohmo" : `${title} · ohmo`;
+}
+
+// The empty page says what to do.
+
+const IDEAS = ["What can you do here?", "Summarise the files in my workspace", "Find every TODO in this project"];
+
+function drawEmpty() {
+  const empty = $("empty");
+  empty.hidden = !current?.loaded || current.fold.entries.length > 0 || outbox.of(current.chat).length > 0;
+  if (empty.hidden) return;
+  const parts = [node("h2", "", "What shall we do?")];
+  if (status?.provider === "offline") {
+    const help = node("div", "setup");
+    help.append(
+      markdown(
+        "**No model is configured yet.** Until then I answer honestly that I cannot think, but I can run a tool you name, so you can try permissions.\n\n" +
+          "1. Put `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` into the environment, or start a model server on this machine (LM Studio, Ollama, vLLM).\n" +
+          "2. Stop and start `ohmo run`: it finds them by itself.\n\nAny other endpoint: `profiles.default.base_url` in `config.yaml`.",
+      ),
+    );
+    parts.push(help);
+  } else {
+    const ideas = node("div", "ideas");
+    for (const idea of IDEAS) {
+      const button = node("button", "", idea);
+      button.type = "button";
+      button.addEventListener("click", () => {
+        $("draft").value = idea;
+        composer.typed();
+        $("draft").focus();
+      });
+      ideas.append(button);
+    }
+    parts.push(ideas);
+  }
+  empty.replaceChildren(...parts);
+}
+
+// Menu, drawer, keys.
+
+function menu(open) {
+  $("shell").classList.toggle("menu-open", open);
+}
+function drawer(open) {
+  $("drawer").hidden = !open;
+  for (const id of ["open-status", "channels"]) $(id).setAttribute("aria-expanded", String(open));
+  $("shell").classList.toggle("drawer-open", open);
+  if (open) {
+    board.refresh();
+    $("close-drawer").focus();
+  }
+}
+
+const composer = new Composer(
+  { form: $("composer"), draft: $("draft"), send: $("send"), stop: $("stop"), attach: $("attach"), file: $("file"), attached: $("attached"), commands: $("commands") },
+  {
+    say: (text, attachments) => {
+      outbox.say(current.chat, text, attachments);
+      toEnd();
+    },
+    halt: () => outbox.say(current.chat, "/stop"),
+    toast,
+  },
+);
+
+const board = new StatusBoard({
+  dots: $("channels"),
+  facts: $("facts"),
+  told: (told, error) => {
+    if (error?.status === 401) showDoor();
+    const before = status?.provider;
+    status = told ?? status;
+    if (told && before !== told.provider) drawEmpty();
+    if (told) current?.stream.hurry();
+  },
+});
+
+$("new-chat").addEventListener("click", () => go(`c${newKey(15)}`));
+$("open-menu").addEventListener("click", () => menu(true));
+$("close-menu").addEventListener("click", () => menu(false));
+$("scrim").addEventListener("click", () => {
+  menu(false);
+  drawer(false);
+});
+$("open-status").addEventListener("click", () => drawer($("drawer").hidden));
+$("channels").addEventListener("click", () => {
+  menu(false);
+  drawer($("drawer").hidden);
+});
+$("close-drawer").addEventListener("click", () => {
+  drawer(false);
+  $("open-status").focus();
+});
+addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  if (!$("drawer").hidden) drawer(false);
+  else if ($("shell").classList.contains("menu-open")) menu(false);
+  else if (!$("stop").hidden) outbox.say(current.chat, "/stop");
+});
+addEventListener("hashchange", turnTo);
+addEventListener("online", () => current?.stream.hurry());
+document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && current?.stream.hurry());
+
+if (location.hash === "#login-failed") {
+  history.replaceState(null, "", "/");
+  toast("This login link was used already, or is too old");
+}
+if (await known()) {
+  await listChats();
+  board.begin();
+  turnTo();
+  outbox.flush();
+  setInterval(() => document.visibilityState === "visible" && !door && listChats(), 15_000);
+}

@@ -1,0 +1,77 @@
+// Questions that wait for a person: permission cards with buttons, and questions with choices or free words.
+
+import { call } from "./wire.js";
+
+/** `open`: id -> Asked, as the house has it now. */
+export class Cards {
+  constructor(outbox, chat, toast, changed) {
+    this.outbox = outbox;
+    this.chat = chat;
+    this.toast = toast;
+    this.changed = changed;
+    this.open = new Map();
+    this.pressed = new Map();
+  }
+
+  async refresh(thread) {
+    const { approvals } = await call(`/api/v1/approvals?thread=${encodeURIComponent(thread)}`);
+    this.open = new Map(approvals.map((asked) => [asked.ask.id, asked]));
+    this.changed();
+  }
+
+  /** The controls under a card, or null when there is nothing to press (any more). */
+  controls(entry) {
+    const asked = this.open.get(entry.row);
+    if (entry.closed || (!entry.choices.length && !asked)) return null;
+    const box = document.createElement("div");
+    box.className = "choices";
+    const pressed = this.pressed.get(entry.row);
+    for (const choice of entry.choices) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = `choice ${choice.style}`;
+      button.textContent = choice.label;
+      button.disabled = pressed !== undefined;
+      if (pressed === choice.value) button.setAttribute("aria-pressed", "true");
+      button.addEventListener("click", () => this.press(entry, choice.value));
+      box.append(button);
+    }
+    if (asked?.ask.question.kind === "question") box.append(this.words(entry));
+    return box;
+  }
+
+  press(entry, value) {
+    if (this.pressed.has(entry.row)) return;
+    this.pressed.set(entry.row, value);
+    this.outbox.press(this.chat, `${entry.row}.0`, value);
+    this.changed(entry);
+  }
+
+  words(entry) {
+    const form = document.createElement("form");
+    form.className = "words";
+    const field = document.createElement("input");
+    field.type = "text";
+    field.placeholder = entry.choices.length ? "or say it in your own words" : "Your answer";
+    field.setAttribute("aria-label", "Answer in your own words");
+    const send = document.createElement("button");
+    send.type = "submit";
+    send.className = "choice good";
+    send.textContent = "Answer";
+    form.append(field, send);
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      const word = field.value.trim();
+      if (!word) return;
+      send.disabled = true;
+      try {
+        await call(`/api/v1/approvals/${encodeURIComponent(entry.row)}`, { verdict: "allowed", word });
+        this.pressed.set(entry.row, word);
+      } catch (error) {
+        send.disabled = false;
+        this.toast(error.message);
+      }
+    });
+    return form;
+  }
+}

@@ -1,0 +1,178 @@
+// The message box: grows with its text, keeps drafts per chat, takes files, offers commands.
+
+import { call } from "./wire.js";
+import { icon, node } from "./transcript.js";
+
+const DRAFTS = "ohmo.draft.";
+
+export class Composer {
+  constructor({ form, draft, send, stop, attach, file, attached, commands }, { say, halt, toast }) {
+    Object.assign(this, { form, draft, send, stop, attach, file, attached, commands, say, halt, toast });
+    this.files = [];
+    this.known = [];
+    this.limit = 0;
+    this.picked = -1;
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.submit();
+    });
+    draft.addEventListener("input", () => this.typed());
+    draft.addEventListener("keydown", (event) => this.key(event));
+    draft.addEventListener("paste", (event) => event.clipboardData.files.length && (event.preventDefault(), this.take(event.clipboardData.files)));
+    stop.addEventListener("click", () => this.halt());
+    attach.addEventListener("click", () => file.click());
+    file.addEventListener("change", () => {
+      this.take(file.files);
+      file.value = "";
+    });
+    addEventListener("dragover", (event) => event.preventDefault());
+    addEventListener("drop", (event) => {
+      event.preventDefault();
+      this.take(event.dataTransfer.files);
+    });
+  }
+
+  /** Another chat: its own draft. */
+  turnTo(chat) {
+    this.chat = chat;
+    this.draft.value = sessionStorage.getItem(DRAFTS + chat) ?? "";
+    this.files = [];
+    this.drawFiles();
+    this.typed();
+  }
+
+  typed() {
+    if (this.draft.value) sessionStorage.setItem(DRAFTS + this.chat, this.draft.value);
+    else sessionStorage.removeItem(DRAFTS + this.chat);
+    this.draft.style.height = "auto";
+    this.draft.style.height = `${Math.min(this.draft.scrollHeight, innerHeight * 0.4)}px`;
+    this.ready();
+    this.offer();
+  }
+
+  ready() {
+    const busy = this.files.some((file) => file.state === "busy");
+    this.send.disabled = busy || (!this.draft.value.trim() && !this.files.some((file) => file.state === "here"));
+  }
+
+  key(event) {
+    if (event.isComposing) return;
+    const offered = [...this.commands.children];
+    if (!this.commands.hidden && offered.length) {
+      if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+        event.preventDefault();
+        this.pick((this.picked + (event.key === "ArrowDown" ? 1 : -1) + offered.length) % offered.length);
+        return;
+      }
+      if (event.key === "Tab" || (event.key === "Enter" && this.picked >= 0)) {
+        event.preventDefault();
+        this.complete(offered[Math.max(this.picked, 0)].dataset.name);
+        return;
+      }
+      if (event.key === "Escape") {
+        event.preventDefault();
+        event.stopPropagation();
+        this.commands.hidden = true;
+        return;
+      }
+    }
+    if (event.key === "Enter" && !event.shiftKey && !event.altKey) {
+      event.preventDefault();
+      this.submit();
+    }
+  }
+
+  submit() {
+    this.ready();
+    if (this.send.disabled) return;
+    const attachments = this.files.filter((file) => file.state === "here").map((file) => file.attachment);
+    this.say(this.draft.value.trim(), attachments);
+    this.draft.value = "";
+    this.files = [];
+    this.drawFiles();
+    this.typed();
+  }
+
+  // commands
+
+  offer() {
+    const text = this.draft.value;
+    const found = /^\/\w*$/.test(text) ? this.known.filter(([name]) => `/${name.replace(/^\//, "")}`.startsWith(text)) : [];
+    this.picked = -1;
+    this.commands.replaceChildren(
+      ...found.slice(0, 8).map(([name, line]) => {
+        const plain = name.replace(/^\//, "");
+        const row = node("li", "", node("b", "", `/${plain}`), node("span", "", line));
+        row.setAttribute("role", "option");
+        row.dataset.name = plain;
+        row.addEventListener("mousedown", (event) => {
+          event.preventDefault();
+          this.complete(plain);
+        });
+        return row;
+      }),
+    );
+    this.commands.hidden = found.length === 0;
+  }
+
+  pick(index) {
+    this.picked = index;
+    [...this.commands.children].forEach((row, i) => row.setAttribute("aria-selected", String(i === index)));
+  }
+
+  complete(name) {
+    this.draft.value = `/${name} `;
+    this.typed();
+    this.draft.focus();
+  }
+
+  // files
+
+  async take(list) {
+    for (const file of list) {
+      if (this.limit && file.size > this.limit) {
+        this.toast(`${file.name} is too large; at most ${Math.floor(this.limit / 1048576)} MiB go up`);
+        continue;
+      }
+      const entry = { file, state: "busy" };
+      this.files.push(entry);
+      await this.upload(entry);
+    }
+  }
+
+  async upload(entry) {
+    entry.state = "busy";
+    this.drawFiles();
+    const form = new FormData();
+    form.append("file", entry.file, entry.file.name || "picture.png");
+    try {
+      const { ref, name, media_type, size } = await call("/api/v1/web/files", undefined, { method: "POST", body: form });
+      entry.attachment = { ref, name, media_type, size };
+      entry.state = "here";
+    } catch (error) {
+      entry.state = "failed";
+      this.toast(`${entry.file.name}: ${error.message}`);
+    }
+    this.drawFiles();
+  }
+
+  drawFiles() {
+    this.attached.replaceChildren(
+      ...this.files.map((entry) => {
+        const remove = node("button", "icon", icon("close"));
+        remove.type = "button";
+        remove.setAttribute("aria-label", `Remove ${entry.file.name}`);
+        remove.addEventListener("click", () => {
+          this.files = this.files.filter((other) => other !== entry);
+          this.drawFiles();
+        });
+        const name = node("button", "name", entry.file.name);
+        name.type = "button";
+        name.disabled = entry.state !== "failed";
+        name.addEventListener("click", () => this.upload(entry));
+        return node("li", entry.state, icon("file"), name, entry.state === "failed" ? node("span", "again", "try again") : "", remove);
+      }),
+    );
+    this.ready();
+  }
+}

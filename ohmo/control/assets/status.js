@@ -1,0 +1,93 @@
+// What the house says about itself: dots per channel in the side bar, facts in the drawer.
+
+import { call } from "./wire.js";
+import { node } from "./transcript.js";
+
+const WORDS = { starting: "starting", connected: "connected", reconnecting: "reconnecting", auth_failed: "not accepted", conflict: "used elsewhere", standby: "on standby", failed: "failed", off: "off" };
+const TONES = { connected: "good", starting: "busy", reconnecting: "busy", standby: "quiet", off: "quiet" };
+
+const ago = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
+
+function since(at) {
+  const seconds = (new Date(at) - Date.now()) / 1000;
+  if (seconds > -60) return "just now";
+  if (seconds > -3600) return ago.format(Math.round(seconds / 60), "minute");
+  if (seconds > -86400) return ago.format(Math.round(seconds / 3600), "hour");
+  return ago.format(Math.round(seconds / 86400), "day");
+}
+
+export class StatusBoard {
+  constructor({ dots, facts, told }) {
+    this.dots = dots;
+    this.facts = facts;
+    this.told = told;
+    this.last = null;
+    this.timer = undefined;
+  }
+
+  begin() {
+    this.tick();
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.timer && this.refresh());
+  }
+
+  end() {
+    clearTimeout(this.timer);
+    this.timer = null;
+  }
+
+  async tick() {
+    if (document.visibilityState === "visible") await this.refresh();
+    if (this.timer !== null) this.timer = setTimeout(() => this.tick(), 10_000);
+  }
+
+  async refresh() {
+    try {
+      this.last = await call("/api/v1/status");
+    } catch (error) {
+      this.told(null, error);
+      return;
+    }
+    this.draw(this.last);
+    this.told(this.last, null);
+  }
+
+  draw(status) {
+    const channels = Object.entries(status.channels).filter(([, channel]) => channel.type === "channel_status");
+    this.dots.replaceChildren(
+      ...channels.map(([name, channel]) => {
+        const row = node("span", "channel", node("i", `dot ${TONES[channel.state] ?? "bad"}`), node("span", "", name));
+        row.title = `${name}: ${WORDS[channel.state]}${channel.detail ? `. ${channel.detail}` : ""}`;
+        return row;
+      }),
+    );
+    this.dots.setAttribute("aria-label", `Status: ${channels.map(([name, channel]) => `${name} ${WORDS[channel.state]}`).join(", ")}`);
+    this.facts.replaceChildren(...this.warnings(status), this.house(status), ...channels.map(([name, channel]) => this.channel(name, channel)));
+  }
+
+  warnings(status) {
+    return status.warnings.map((warning) => node("p", "warning", warning));
+  }
+
+  house(status) {
+    const waiting = status.oldest_waiting ? `, oldest ${since(status.oldest_waiting)}` : "";
+    const sum = (counts, names) => names.reduce((total, name) => total + (counts[name] ?? 0), 0);
+    const rows = [
+      ["House", status.ready ? "ready" : "starting"],
+      ["Model", status.provider === "offline" ? "none configured" : `${status.model} · ${status.provider}`],
+      ["Turns", `${status.turns_running} running, ${status.turns_parked} waiting for a person`],
+      ["Inbox", `${sum(status.inbox, ["waiting", "taken"])} waiting${waiting}`],
+      ["Outbox", `${sum(status.outbox, ["ready", "sending"])} on the way`],
+      ["Up since", since(status.started)],
+      ["Version", status.version],
+    ];
+    return node("dl", "house", ...rows.flatMap(([name, value]) => [node("dt", "", name), node("dd", "", value)]));
+  }
+
+  channel(name, channel) {
+    const made = node("section", "fact", node("h3", "", node("i", `dot ${TONES[channel.state] ?? "bad"}`), name), node("p", "", WORDS[channel.state]));
+    if (channel.detail) made.append(node("p", "detail", channel.detail));
+    const times = [channel.last_event && `heard ${since(channel.last_event)}`, channel.last_delivery && `delivered ${since(channel.last_delivery)}`].filter(Boolean);
+    if (times.length) made.append(node("p", "muted", times.join(" · ")));
+    return made;
+  }
+}

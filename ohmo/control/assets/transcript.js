@@ -1,0 +1,160 @@
+// Entries of the fold as DOM; keeps one element per entry and touches only what changed.
+
+import { markdown } from "./markdown.js";
+
+const ICONS = { Read: "file", Glob: "search", Grep: "search", WebSearch: "search", Write: "pen", Edit: "pen", MultiEdit: "pen", Bash: "terminal", TodoWrite: "list", WebFetch: "globe", AskUser: "ask" };
+const ORIGINS = { cron: "on schedule", api: "by command line", child: "from a helper", hook: "from a webhook", owner: "by the owner" };
+const PICTURE = /\.(?:png|jpe?g|gif|webp)$/i;
+
+export function icon(name) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("aria-hidden", "true");
+  const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+  use.setAttribute("href", `#i-${name}`);
+  svg.append(use);
+  return svg;
+}
+
+export function node(name, className, ...children) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  made.append(...children);
+  return made;
+}
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
+
+export class Transcript {
+  constructor(box, cards) {
+    this.box = box;
+    this.cards = cards;
+    this.nodes = new Map();
+    this.shownDay = "";
+  }
+
+  /** Entries that are new or changed. */
+  show(entries) {
+    for (const entry of entries) {
+      const old = this.nodes.get(entry.id);
+      if (entry.gone) {
+        old?.remove();
+        continue;
+      }
+      const made = this.draw(entry);
+      if (old) {
+        if (old.querySelector("details[open]")) made.querySelector("details")?.setAttribute("open", "");
+        old.replaceWith(made);
+      } else {
+        this.divide(entry.at);
+        this.box.append(made);
+      }
+      this.nodes.set(entry.id, made);
+    }
+  }
+
+  divide(at) {
+    const date = at ? day.format(new Date(at)) : this.shownDay;
+    if (date === this.shownDay) return;
+    this.shownDay = date;
+    this.box.append(node("div", "day", date));
+  }
+
+  draw(entry) {
+    switch (entry.kind) {
+      case "person":
+        return person(entry);
+      case "agent":
+        return this.agent(entry);
+      case "tool":
+        return tool(entry);
+      case "aside":
+        return node("div", "turn aside", body(entry.text));
+      default:
+        return node("div", "line", entry.text);
+    }
+  }
+
+  agent(entry) {
+    const made = node("article", `turn agent${entry.card ? " card" : ""}${entry.notice ? " notice" : ""}${entry.closed ? " closed" : ""}`);
+    made.setAttribute("aria-label", entry.card ? "Question" : "ohmo");
+    if (entry.card) made.append(node("div", "card-icon", icon("shield")));
+    const inner = node("div", "inner", entry.plain ? node("p", "plain", entry.text) : body(entry.text));
+    made.append(inner);
+    if (entry.files.length) inner.append(files(entry, entry.files.map((path) => path.split("/").at(-1))));
+    if (entry.failed) inner.append(node("p", "refused", "This could not be delivered"));
+    const controls = this.cards.controls(entry);
+    if (controls) inner.append(controls);
+    made.append(stamp(entry));
+    return made;
+  }
+}
+
+function body(text) {
+  const made = node("div", "md");
+  made.append(markdown(text));
+  return made;
+}
+
+function person(entry) {
+  const made = node("article", `turn person${entry.command ? " command" : ""}`);
+  made.setAttribute("aria-label", "You");
+  const bubble = node("div", "bubble");
+  if (entry.origin) bubble.append(node("span", "origin", ORIGINS[entry.origin] ?? entry.origin));
+  if (entry.text) bubble.append(node("p", "plain", entry.text));
+  if (entry.files?.length) bubble.append(files(entry, entry.files.map((file) => file.name)));
+  made.append(bubble, stamp(entry));
+  if (entry.refused) made.append(node("p", "refused", entry.refused));
+  return made;
+}
+
+function stamp(entry) {
+  const made = node("time", "stamp", `${clock.format(new Date(entry.at))}${entry.edited ? " · edited" : ""}`);
+  made.dateTime = entry.at;
+  return made;
+}
+
+function files(entry, names) {
+  const made = node("ul", "files");
+  names.forEach((name, index) => {
+    const url = `/api/v1/web/files/${encodeURIComponent(entry.thread)}/${entry.seq}/${index}`;
+    const link = node("a", PICTURE.test(name) ? "picture" : "file", PICTURE.test(name) ? picture(url, name) : icon("file"), PICTURE.test(name) ? "" : name);
+    link.href = url;
+    link.target = "_blank";
+    link.rel = "noopener";
+    made.append(node("li", "", link));
+  });
+  return made;
+}
+
+/** The file may still be on its way when its row is shown. */
+function picture(url, name) {
+  const made = node("img", "");
+  made.alt = name;
+  made.src = url;
+  let tries = 0;
+  made.addEventListener("error", () => {
+    if (tries++ < 5) setTimeout(() => (made.src = `${url}?${tries}`), 400 * tries);
+  });
+  return made;
+}
+
+function tool(entry) {
+  const head = node("summary", "", icon(ICONS[entry.name] ?? "tool"), node("span", "name", entry.name), node("span", "what", entry.summary), node("span", "state", state(entry)));
+  const details = node("details", `tool ${entry.state}`, head);
+  if (entry.name === "TodoWrite" && Array.isArray(entry.given.todos)) details.append(todos(entry.given.todos));
+  else {
+    const given = JSON.stringify(entry.given, null, 2);
+    if (given !== "{}") details.append(node("pre", "given", given));
+    if (entry.result !== null) details.append(node("pre", "result", entry.result || "(nothing)"));
+  }
+  return node("div", "turn activity", details);
+}
+
+function state(entry) {
+  return { asked: "", running: "running…", done: "", failed: "failed" }[entry.state];
+}
+
+function todos(list) {
+  return node("ul", "todos", ...list.map((todo) => node("li", String(todo.status ?? ""), String(todo.content ?? ""))));
+}

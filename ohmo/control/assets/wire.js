@@ -1,0 +1,92 @@
+// Speaks to the local API: JSON requests, and an event stream that comes back by itself with its cursor.
+
+export class Failed extends Error {
+  constructor(status, line) {
+    super(line);
+    this.status = status;
+  }
+}
+
+/** One request; resolves with the JSON, rejects with Failed (status 0: the daemon cannot be reached). */
+export async function call(path, body, init = {}) {
+  const request = body === undefined ? init : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), ...init };
+  let response;
+  try {
+    response = await fetch(path, { cache: "no-store", ...request });
+  } catch {
+    throw new Failed(0, "ohmo cannot be reached");
+  }
+  let answer = {};
+  try {
+    answer = await response.json();
+  } catch {
+    answer = { error: response.statusText };
+  }
+  if (!response.ok) throw new Failed(response.status, answer.error ?? String(response.status));
+  return answer;
+}
+
+const KINDS = ["item", "ready", "snapshot", "preview", "typing", "notice", "turn_started", "turn_ended", "tool_started", "tool_progress", "tool_done", "status", "failure", "model_done"];
+
+/** The events of one chat. `cursor` is the number of the last durable item that was handled; after any gap the stream goes on from there. */
+export class Stream {
+  constructor(chat, hear, state) {
+    this.chat = chat;
+    this.hear = hear;
+    this.state = state;
+    this.cursor = 0;
+    this.wait = 250;
+    this.open();
+  }
+
+  open() {
+    const source = new EventSource(`/api/v1/events?chat=${encodeURIComponent(this.chat)}&since=${this.cursor}`);
+    this.source = source;
+    for (const kind of KINDS) {
+      source.addEventListener(kind, (event) => {
+        if (this.source !== source) return;
+        const data = JSON.parse(event.data);
+        if (kind === "item") {
+          if (data.seq <= this.cursor) return;
+          this.hear(kind, data);
+          this.cursor = data.seq;
+        } else {
+          this.hear(kind, data);
+        }
+        if (kind === "ready") {
+          this.wait = 250;
+          this.state("open");
+        }
+      });
+    }
+    source.addEventListener("error", () => {
+      if (this.source !== source) return;
+      this.again();
+    });
+  }
+
+  again() {
+    this.source?.close();
+    this.source = null;
+    this.state("lost");
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.open(), this.wait);
+    this.wait = Math.min(this.wait * 1.7, 5000);
+  }
+
+  /** Now, when there is a reason to hope. */
+  hurry() {
+    if (this.source === null && !this.closed) {
+      clearTimeout(this.timer);
+      this.wait = 250;
+      this.open();
+    }
+  }
+
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+    this.source?.close();
+    this.source = undefined;
+  }
+}
