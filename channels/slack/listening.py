@@ -206,7 +206,7 @@ async def _all(works: Iterable[Any]) -> None:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    first: BaseException = group
-    while isinstance(first, BaseExceptionGroup):
-        first = first.exceptions[0]
-    return first
+    failures: list[BaseException] = [group]
+    while isinstance(failures[0], BaseExceptionGroup):
+        failures = list(cast("BaseExceptionGroup[BaseException]", failures[0]).exceptions)
+    return failures[0]
