@@ -1,0 +1,325 @@
+"""The wire to Telegram: the only file that knows python-telegram-bot, and the one that turns its failures into ours."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import IO, Any, TypeVar, cast
+from urllib.parse import urlsplit
+
+import aiohttp
+from telegram import Bot, InputFile, Message
+from telegram.error import BadRequest, ChatMigrated, Conflict, Forbidden, InvalidToken, NetworkError, RetryAfter, TelegramError
+from telegram.request import BaseRequest, RequestData
+
+from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+
+Body = dict[str, Any]
+Result = TypeVar("Result")
+
+# The SDK writes whole bodies, and addresses with the token in them, on its lower levels.
+logging.getLogger("telegram").setLevel(logging.ERROR)
+
+# Only these are read, so only these are asked for (Telegram Bot API, getUpdates, allowed_updates).
+WANTED = ("message", "edited_message", "callback_query", "message_reaction")
+
+
+class TwoPollers(NotReady):
+    """Somebody else polls with the same token (409)."""
+
+
+class Moved(ChannelError):
+    """The group became a supergroup (ResponseParameters, migrate_to_chat_id)."""
+
+    def __init__(self, chat: int) -> None:
+        super().__init__(f"Telegram: the group is now the supergroup {chat}")
+        self.chat = chat
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long the wire waits, in seconds."""
+
+    connect: float = 10.0
+    call: float = 30.0  # the answer of one call; the SDK's five seconds take slow successes for failures
+    poll: int = 25  # one long poll; a dead line is noticed ``connect`` seconds after it
+    upload: float = 300.0  # the bytes of one file, one way
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    message: int
+    at: datetime | None
+
+
+class _NotSent(NetworkError):
+    """Not one byte of the call has left."""
+
+
+class _Transport(BaseRequest):
+    """The SDK's calls over one aiohttp session for life: a third of the CPU of its own httpx (docs/channels/telegram.md)."""
+
+    __slots__ = ("_pace", "_session")
+
+    def __init__(self, session: aiohttp.ClientSession, pace: Pace) -> None:
+        self._session = session
+        self._pace = pace
+
+    @property
+    def read_timeout(self) -> float:
+        return self._pace.call
+
+    async def initialize(self) -> None:
+        """The session is opened and closed by Wire.open()."""
+
+    async def shutdown(self) -> None:
+        """See initialize()."""
+
+    async def do_request(
+        self,
+        url: str,
+        method: str,
+        request_data: RequestData | None = None,
+        read_timeout: Any = BaseRequest.DEFAULT_NONE,
+        write_timeout: Any = BaseRequest.DEFAULT_NONE,  # noqa: ARG002 - the SDK's signature
+        connect_timeout: Any = BaseRequest.DEFAULT_NONE,  # noqa: ARG002
+        pool_timeout: Any = BaseRequest.DEFAULT_NONE,  # noqa: ARG002
+    ) -> tuple[int, bytes]:
+        seconds = float(read_timeout) if isinstance(read_timeout, int | float) else self._pace.call
+        timeout = aiohttp.ClientTimeout(sock_connect=self._pace.connect, total=seconds + self._pace.connect)
+        try:
+            async with self._session.request(method, url, timeout=timeout, **_body_of(request_data)) as response:
+                return response.status, await response.read()
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise _NotSent(f"no connection: {error}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise NetworkError(f"no answer: {type(error).__name__}") from error
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> Body:
+        try:
+            body = json.loads(payload)
+        except ValueError as error:
+            raise TelegramError("no JSON came back") from error
+        if not isinstance(body, dict) or (cast("Body", body).get("ok") and "result" not in body):
+            raise TelegramError("no answer of the Bot API came back")
+        return cast("Body", body)
+
+
+class _Polling(_Transport):
+    """Keeps updates as they came: the SDK would refuse a whole batch for one it cannot read."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, session: aiohttp.ClientSession, pace: Pace) -> None:
+        super().__init__(session, pace)
+        self.raw: list[object] = []
+
+    async def do_request(self, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
+        self.raw = []
+        status, payload = await super().do_request(*args, **kwargs)
+        if status == 200:
+            found = self.parse_json_payload(payload).get("result")
+            if not isinstance(found, list):
+                raise TelegramError("getUpdates gave no list")
+            self.raw = cast("list[object]", found)
+            return status, b'{"ok":true,"result":[]}'
+        return status, payload
+
+
+def _body_of(data: RequestData | None) -> Body:
+    if data is None or not (data.parameters or data.contains_files):
+        return {}
+    if not data.contains_files:
+        return {"data": json.dumps(data.parameters).encode(), "headers": {"Content-Type": "application/json"}}
+    form = aiohttp.FormData(quote_fields=False)
+    for name, value in data.json_parameters.items():
+        form.add_field(name, value)
+    for name, (filename, content, media_type) in data.multipart_data.items():
+        form.add_field(name, content, filename=filename, content_type=media_type)
+    return {"data": form}
+
+
+class Wire:
+    """The calls ohmo makes with one token. Every failure is a ChannelError; nothing is repeated here."""
+
+    def __init__(self, token: str, api_url: str, pace: Pace) -> None:
+        self.pace = pace
+        self._token, self._api_url = token, api_url
+        self._bot: Bot | None = None
+        self._polling: _Polling | None = None
+        self._session: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[None]:
+        far = urlsplit(self._api_url).hostname not in {
+            "127.0.0.1",
+            "localhost",
+            "::1",
+        }  # a proxy variable must not divert a loopback server
+        connector = aiohttp.TCPConnector(limit=32, keepalive_timeout=60)
+        async with aiohttp.ClientSession(connector=connector, trust_env=far) as session:
+            self._session = session
+            self._polling = _Polling(session, self.pace)
+            self._bot = Bot(
+                self._token,
+                base_url=f"{self._api_url}/bot",
+                base_file_url=f"{self._api_url}/file/bot",
+                request=_Transport(session, self.pace),
+                get_updates_request=self._polling,
+            )
+            try:
+                yield
+            finally:
+                self._bot = self._polling = self._session = None
+
+    @property
+    def bot(self) -> Bot:
+        if self._bot is None:
+            raise NotReady("Telegram: not connected")
+        return self._bot
+
+    async def who(self) -> tuple[int, str]:
+        """Number and name of the bot (getMe). Raises AuthFailed, NotReady."""
+        me = await self._asked("getMe", self.bot.get_me())
+        return me.id, me.username or ""
+
+    async def updates(self, offset: int | None) -> list[object]:
+        """One long poll; ``offset`` confirms everything below it (getUpdates). Raises TwoPollers, AuthFailed, NotReady, RateLimited."""
+        bot, polling = self.bot, self._polling
+        assert polling is not None
+        try:
+            await bot.get_updates(offset=offset, limit=100, timeout=self.pace.poll, allowed_updates=WANTED, read_timeout=0)
+        except Conflict as error:
+            raise TwoPollers(f"Telegram: somebody else polls with this token, or a webhook is set: {error.message}") from error
+        except TelegramError as error:
+            raise failure("getUpdates", error, once=False) from error
+        return polling.raw
+
+    async def post(self, payload: Body) -> Sent:
+        """sendMessage. Raises Ambiguous when it may have been carried out."""
+        rest = dict(payload)
+        return _sent(await self._told("sendMessage", self.bot.send_message(rest.pop("chat_id"), rest.pop("text"), api_kwargs=rest)))
+
+    async def edit(self, payload: Body) -> None:
+        """editMessageText; the text that stands there already is no failure."""
+        rest = dict(payload)
+        call = self.bot.edit_message_text(rest.pop("text"), rest.pop("chat_id"), rest.pop("message_id"), api_kwargs=rest)
+        try:
+            await self._asked("editMessageText", call)
+        except Rejected as refused:
+            if "message is not modified" not in str(refused):
+                raise
+
+    async def delete(self, chat: int | str, message: int) -> None:
+        """deleteMessage; a message that is gone already is no failure."""
+        try:
+            await self._asked("deleteMessage", self.bot.delete_message(chat, message))
+        except Rejected as refused:
+            if "message to delete not found" not in str(refused):
+                raise
+
+    async def post_file(self, payload: Body) -> Sent:
+        """sendPhoto or sendDocument of ``payload["path"]``, streamed from the disk."""
+        rest = dict(payload)
+        path, chat, name = Path(rest.pop("path")), rest.pop("chat_id"), rest.pop("name")
+        photo = rest.pop("photo")
+        with _content(path) as content:
+            file = InputFile(content, filename=name, read_file_handle=False)
+            send = self.bot.send_photo if photo else self.bot.send_document
+            call = send(chat, file, api_kwargs=rest, read_timeout=self.pace.upload)
+            return _sent(await self._told("sendPhoto" if photo else "sendDocument", call))
+
+    async def draft(self, chat: int, draft: int, text: str, topic: int | None) -> None:
+        """sendMessageDraft: shown for 30 seconds in a private chat, then gone by itself."""
+        await self._asked("sendMessageDraft", self.bot.send_message_draft(chat, draft, text, topic, parse_mode="HTML"))
+
+    async def act(self, chat: int | str, topic: int | None) -> None:
+        """sendChatAction "typing", five seconds long."""
+        await self._asked("sendChatAction", self.bot.send_chat_action(chat, "typing", message_thread_id=topic))
+
+    async def answer(self, query: str, text: str) -> None:
+        await self._asked("answerCallbackQuery", self.bot.answer_callback_query(query, text or None))
+
+    async def menu(self, commands: list[tuple[str, str]]) -> None:
+        await self._asked("setMyCommands", self.bot.set_my_commands(commands))
+
+    async def download(self, file: str, path: Path, limit: int) -> None:
+        """getFile, then the bytes into ``path``. Raises Rejected when there are more than ``limit``, or 20 MB, Telegram's own bound."""
+        found = await self._asked("getFile", self.bot.get_file(file))
+        if found.file_path is None or (found.file_size or 0) > limit:
+            raise Rejected(f"Telegram: the file has {found.file_size} bytes, {limit} are allowed")
+        assert self._session is not None
+        timeout = aiohttp.ClientTimeout(sock_connect=self.pace.connect, sock_read=self.pace.call, total=self.pace.upload)
+        try:
+            async with self._session.get(found.file_path, timeout=timeout) as response:
+                if response.status != 200:
+                    raise NotReady(f"Telegram: the file could not be fetched: HTTP {response.status}")
+                taken = 0
+                with _new(path) as out:
+                    async for chunk in response.content.iter_chunked(1 << 16):
+                        taken += len(chunk)
+                        if taken > limit:
+                            raise Rejected(f"Telegram: the file has more than the allowed {limit} bytes")
+                        out.write(chunk)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise NotReady(f"Telegram: the file could not be fetched: {type(error).__name__}") from error
+
+    async def _asked(self, method: str, call: Awaitable[Result]) -> Result:
+        """A call whose repeat is harmless."""
+        return await _translated(method, call, once=False)
+
+    async def _told(self, method: str, call: Awaitable[Result]) -> Result:
+        """A call whose repeat would show a second message."""
+        return await _translated(method, call, once=True)
+
+
+async def _translated(method: str, call: Awaitable[Result], *, once: bool) -> Result:
+    try:
+        return await call
+    except TelegramError as error:
+        raise failure(method, error, once=once) from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # the SDK met an answer of another shape
+        text = f"Telegram: {method}: an answer that cannot be read came back: {type(error).__name__}"
+        raise (Ambiguous if once else NotReady)(text) from error
+
+
+def _content(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise Rejected(f"Telegram: {path} cannot be read: {error.strerror}") from error
+
+
+def _new(path: Path) -> IO[bytes]:
+    return path.open("wb")
+
+
+def _sent(message: Message) -> Sent:
+    return Sent(message.message_id, message.date)
+
+
+def failure(method: str, error: TelegramError, *, once: bool) -> ChannelError:
+    """What an error of the SDK means for whoever called (Telegram Bot API, "Making requests" and ResponseParameters).
+
+    ``once``: the call must not be carried out twice, so that a lost answer is Ambiguous instead of NotReady."""
+    text = f"Telegram: {method}: {error.message}"
+    match error:
+        case RetryAfter():
+            wait = error.retry_after
+            return RateLimited(wait.total_seconds() if isinstance(wait, timedelta) else float(wait))
+        case InvalidToken():
+            return AuthFailed("Telegram does not accept the token: ask @BotFather for /token and put it into config.yaml")
+        case ChatMigrated():
+            return Moved(error.new_chat_id)
+        case BadRequest() | Forbidden():
+            return Rejected(text)
+        case Conflict() | _NotSent():
+            return NotReady(text)
+        case _:
+            return (Ambiguous if once else NotReady)(text)

@@ -1,0 +1,158 @@
+"""The parts of Telegram's updates that ohmo reads, checked on arrival (Telegram Bot API, "Available types")."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Seconds = Annotated[int, Field(ge=0, le=1 << 40)]
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class User(_Shape):
+    id: int
+    is_bot: bool = False
+    first_name: str = ""
+    last_name: str = ""
+    username: str = ""
+
+
+class Chat(_Shape):
+    id: int
+    type: str = "private"
+    title: str = ""
+
+
+class Entity(_Shape):
+    type: str
+    offset: Annotated[int, Field(ge=0)]  # in UTF-16 units, like ``length``
+    length: Annotated[int, Field(ge=0)]
+    url: str = ""
+    user: User | None = None
+
+
+class File(_Shape):
+    """PhotoSize, Document, Voice, Audio, Video, VideoNote, Animation and Sticker have this in common."""
+
+    file_id: str
+    file_unique_id: str = ""
+    file_name: str = ""
+    mime_type: str = ""
+    file_size: int | None = None
+    emoji: str = ""  # Sticker
+
+
+class Origin(_Shape):
+    """MessageOrigin of a forwarded message."""
+
+    type: str
+    sender_user: User | None = None
+    sender_user_name: str = ""
+    sender_chat: Chat | None = None
+    chat: Chat | None = None
+
+
+class Quote(_Shape):
+    text: str = ""
+
+
+class Contact(_Shape):
+    phone_number: str = ""
+    first_name: str = ""
+    last_name: str = ""
+
+
+class Place(_Shape):
+    latitude: float
+    longitude: float
+
+
+class Venue(_Shape):
+    title: str = ""
+    address: str = ""
+
+
+class PollOption(_Shape):
+    text: str = ""
+
+
+class Poll(_Shape):
+    question: str = ""
+    options: tuple[PollOption, ...] = ()
+
+
+class Dice(_Shape):
+    emoji: str = ""
+    value: int = 0
+
+
+class Message(_Shape):
+    message_id: int
+    date: Seconds = 0  # 0: the message itself cannot be read any more (InaccessibleMessage)
+    edit_date: Seconds = 0
+    chat: Chat
+    sender: Annotated[User | None, Field(alias="from")] = None
+    is_automatic_forward: bool = False
+    message_thread_id: int | None = None
+    is_topic_message: bool = False
+    media_group_id: str | None = None
+    text: str = ""
+    caption: str = ""
+    entities: tuple[Entity, ...] = ()
+    caption_entities: tuple[Entity, ...] = ()
+    reply_to_message: Message | None = None
+    quote: Quote | None = None
+    forward_origin: Origin | None = None
+    photo: tuple[File, ...] = ()
+    document: File | None = None
+    voice: File | None = None
+    audio: File | None = None
+    video: File | None = None
+    video_note: File | None = None
+    animation: File | None = None
+    sticker: File | None = None
+    contact: Contact | None = None
+    location: Place | None = None
+    venue: Venue | None = None
+    poll: Poll | None = None
+    dice: Dice | None = None
+
+
+class Press(_Shape):
+    """CallbackQuery."""
+
+    id: str
+    sender: Annotated[User, Field(alias="from")]
+    message: Message | None = None
+    data: str | None = None
+
+
+class Emoji(_Shape):
+    """ReactionType."""
+
+    type: Literal["emoji", "custom_emoji", "paid"]
+    emoji: str = ""
+    custom_emoji_id: str = ""
+
+
+class Reaction(_Shape):
+    """MessageReactionUpdated."""
+
+    chat: Chat
+    message_id: int
+    user: User | None = None
+    date: Seconds
+    old_reaction: tuple[Emoji, ...] = ()
+    new_reaction: tuple[Emoji, ...] = ()
+
+
+class Update(_Shape):
+    update_id: int
+    message: Message | None = None
+    edited_message: Message | None = None
+    callback_query: Press | None = None
+    message_reaction: Reaction | None = None
