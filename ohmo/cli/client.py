@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +78,7 @@ class Client:
         return True
 
     @contextmanager
-    def events(self, *, thread: str, since: int) -> Iterator[Iterator[Happening | None]]:
+    def events(self, *, thread: str, since: int) -> Generator[Iterator[Happening | None]]:
         """What happens in a thread after ``since``; None is a heartbeat (every 10 s)."""
         query = urllib.parse.urlencode({"thread": thread, "since": since})
         with self._connection() as link:
@@ -93,7 +93,9 @@ class Client:
                 raise OhmoError(f"{self._where()}: the answer is not JSON; is this ohmo?") from error
         return found if isinstance(found, dict) else {"value": found}  # pyright: ignore[reportUnknownVariableType]
 
-    def _send(self, link: http.client.HTTPConnection, method: str, path: str, body: Mapping[str, object] | None) -> http.client.HTTPResponse:
+    def _send(
+        self, link: http.client.HTTPConnection, method: str, path: str, body: Mapping[str, object] | None
+    ) -> http.client.HTTPResponse:
         headers = {"Accept": "application/json, text/event-stream"}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
@@ -114,7 +116,7 @@ class Client:
         return response
 
     @contextmanager
-    def _connection(self) -> Iterator[http.client.HTTPConnection]:
+    def _connection(self) -> Generator[http.client.HTTPConnection]:
         link: http.client.HTTPConnection
         if self._remote is None:
             assert self._path is not None

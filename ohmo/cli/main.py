@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import os
 import sys
@@ -22,17 +21,17 @@ _PACKAGE = "ohmo.cli.commands"
 class Commands(click.Group):
     """Lists files; imports only the one that is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(path.stem for path in _FOLDER.glob("*.py") if path.stem != "__init__")
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return _names()
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        if cmd_name not in _names():
             return None
         module = importlib.import_module(f"{_PACKAGE}.{cmd_name}")
         return cast("click.Command", module.COMMAND)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        known = self.list_commands(ctx)
+        known = _names()
         if args and args[0] not in known and not args[0].startswith("-"):
             import difflib
 
@@ -41,15 +40,19 @@ class Commands(click.Group):
             raise click.UsageError(f"there is no command {args[0]!r}, {hint}", ctx)
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _first_line(_FOLDER / f"{name}.py")) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, _first_line(_FOLDER / f"{name}.py")) for name in _names()])
+
+
+def _names() -> list[str]:
+    return sorted(path.stem for path in _FOLDER.glob("*.py") if path.stem != "__init__")
 
 
 def _first_line(path: Path) -> str:
     """The module's docstring, read without importing it."""
     with path.open(encoding="utf-8") as file:
-        return str(ast.literal_eval(file.readline().strip())).rstrip(".")
+        return file.readline().strip().strip('"').rstrip(".")
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

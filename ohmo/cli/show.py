@@ -13,6 +13,8 @@ import click
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Row = Mapping[str, Any]
+Columns = Mapping[str, Callable[[Row], object]]
 
 
 def client_options(function: Callable[P, R]) -> Callable[P, R]:
@@ -25,7 +27,7 @@ def as_json_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Callable[[Mapping[str, Any]], object]], empty: str) -> None:
+def print_rows(rows: Sequence[Row], columns: Columns, empty: str) -> None:
     """One line for each row; ``empty`` when there is none."""
     if not rows:
         click.echo(empty)
@@ -38,12 +40,12 @@ def print_rows(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Callable
         click.echo(text if len(text) <= screen else text[: screen - 1] + "…")
 
 
-def address(value: object) -> str:
+def address(value: Row | None) -> str:
     """``slack:C123/1700.1``."""
-    if not isinstance(value, Mapping):
+    if value is None:
         return ""
-    topic = value.get("topic")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return f"{value.get('channel')}:{value.get('chat')}" + (f"/{topic}" if topic else "")  # pyright: ignore[reportUnknownMemberType]
+    topic = value.get("topic")
+    return f"{value.get('channel')}:{value.get('chat')}" + (f"/{topic}" if topic else "")
 
 
 def ago(value: object, now: datetime | None = None) -> str:

@@ -23,7 +23,9 @@ DEFAULT_KEY = {"auto": "env:ANTHROPIC_API_KEY", "anthropic": "env:ANTHROPIC_API_
 class Section(BaseModel):
     """A group of keys. Written without a value it means its defaults."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_default=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, validate_default=True, hide_input_in_errors=True, ser_json_timedelta="float"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -148,6 +150,7 @@ class StoreSettings(Section):
 class Control(Section):
     listen: Annotated[str | None, BeforeValidator(_listen)] = "127.0.0.1:7717"
     metrics: Flag = True
+    names: Many[Annotated[str, Field(min_length=1)]] = ()  # host names of a reverse proxy in front of it
 
     @property
     def address(self) -> tuple[str, int] | None:

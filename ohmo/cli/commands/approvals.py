@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ohmo.cli.client import connect
-from ohmo.cli.show import address, ago, as_json_text, clean, client_options, print_rows
+from ohmo.cli.show import Columns, address, ago, as_json_text, clean, client_options, print_rows
 
 
 @click.group("approvals", help=__doc__)
@@ -21,7 +21,7 @@ def list_(as_json: bool, remote: str | None) -> None:
     if as_json:
         click.echo(as_json_text(found["approvals"]))
         return
-    columns = {
+    columns: Columns = {
         "ID": lambda row: row["ask"]["id"],
         "ASKED": lambda row: ago(row["asked_at"]),
         "WHERE": lambda row: address(row["address"]),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ohmo.cli.client import Json, connect
-from ohmo.cli.show import address, ago, as_json_text, clean, client_options, print_rows
+from ohmo.cli.client import connect
+from ohmo.cli.show import Columns, Row, address, ago, as_json_text, clean, client_options, print_rows
 
 
 @click.group("inbox", help=__doc__)
@@ -23,7 +23,7 @@ def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> N
     if as_json:
         click.echo(as_json_text(found["inbox"]))
         return
-    columns = {
+    columns: Columns = {
         "ID": _id,
         "SAID": lambda row: ago(row["said_at"]),
         "WHERE": lambda row: address(_place(row)),
@@ -86,15 +86,15 @@ def _split(text: str) -> tuple[str, int]:
     return thread, int(seq)
 
 
-def _id(row: Json) -> str:
+def _id(row: Row) -> str:
     return f"{row['thread']}/{row['seq']}"
 
 
-def _place(row: Json) -> object:
+def _place(row: Row) -> Row | None:
     arrival = row["arrival"]
     return arrival.get("address") or arrival.get("place")
 
 
-def _text(row: Json) -> str:
+def _text(row: Row) -> str:
     arrival = row["arrival"]
     return clean(arrival.get("text") or arrival.get("prompt") or arrival.get("emoji") or arrival.get("choice"))[:80]

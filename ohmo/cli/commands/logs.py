@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -43,13 +44,9 @@ class _Wanted:
 
     def text(self, line: str) -> str | None:
         """The line as it is shown; None when it is less grave than asked for."""
-        try:
-            event: object = json.loads(line)
-        except ValueError:
-            event = None
-        if not isinstance(event, dict):
+        known = _event(line)
+        if known is None:
             return line.rstrip("\n") if self._as_json else clean(line.strip())
-        known: dict[str, object] = event
         if _RANK.get(str(known.get("level")), 1) < self._least:
             return None
         if self._as_json:
@@ -57,6 +54,14 @@ class _Wanted:
         rest = " ".join(f"{key}={clean(value)}" for key, value in known.items() if key not in ("at", "level", "event", "exception"))
         trace = f"\n{known['exception']}" if "exception" in known else ""
         return f"{clean(known.get('at'))} {clean(known.get('level')):8} {clean(known.get('event'))} {rest}".rstrip() + trace
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    try:
+        found: Any = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None  # pyright: ignore[reportUnknownVariableType] - JSON
 
 
 def _growing(path: Path, position: int) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ohmo.cli.client import connect
-from ohmo.cli.show import address, ago, as_json_text, clean, client_options, print_rows
+from ohmo.cli.show import Columns, address, ago, as_json_text, clean, client_options, print_rows
 
 
 @click.group("outbox", help=__doc__)
@@ -23,7 +23,7 @@ def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> N
     if as_json:
         click.echo(as_json_text(found["outbox"]))
         return
-    columns = {
+    columns: Columns = {
         "ID": lambda row: row["row"]["id"],
         "WRITTEN": lambda row: ago(row["started"]),
         "WHERE": lambda row: address(row["row"]["outbound"]["address"]),

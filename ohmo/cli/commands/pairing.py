@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ohmo.cli.client import Json, connect
-from ohmo.cli.show import ago, as_json_text, clean, client_options, print_rows
+from ohmo.cli.client import connect
+from ohmo.cli.show import Columns, Row, ago, as_json_text, clean, client_options, print_rows
 
 
 @click.group("pairing", help=__doc__)
@@ -21,7 +21,7 @@ def list_(as_json: bool, remote: str | None) -> None:
     if as_json:
         click.echo(as_json_text(found["people"]))
         return
-    columns = {
+    columns: Columns = {
         "PERSON": _name,
         "NAME": lambda row: row["name"],
         "ROLE": lambda row: row["role"],
@@ -48,16 +48,16 @@ def approve(code: str, as_json: bool, remote: str | None) -> None:
 def revoke(person: str, account: str | None, as_json: bool, remote: str | None) -> None:
     """Let somebody in no more."""
     client = connect(remote)
-    channel, _, id = person.partition(":")
-    rows = [row for row in client.get("/api/v1/pairing")["people"] if (row["channel"], row["person"]) == (channel, id)]
+    channel, _, who = person.partition(":")
+    rows = [row for row in client.get("/api/v1/pairing")["people"] if (row["channel"], row["person"]) == (channel, who)]
     rows = [row for row in rows if account in (None, row["account"])]
     if not rows:
         raise click.ClickException(f"{person}: was never let in; `ohmo pairing list` shows who was")
     if len(rows) > 1:
         raise click.UsageError(f"{person} is known to several accounts; add --account {' or '.join(row['account'] for row in rows)}")
-    found = client.post("/api/v1/pairing/revoke", {"channel": channel, "account": rows[0]["account"], "person": id})
+    found = client.post("/api/v1/pairing/revoke", {"channel": channel, "account": rows[0]["account"], "person": who})
     click.echo(as_json_text(found) if as_json else f"{person}: is let in no more")
 
 
-def _name(row: Json) -> str:
+def _name(row: Row) -> str:
     return f"{row['channel']}:{row['person']}"

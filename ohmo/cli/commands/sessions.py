@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from ohmo.cli.client import Client, Json, connect
-from ohmo.cli.show import address, ago, as_json_text, clean, clean_text, client_options, print_rows
+from ohmo.cli.show import Columns, address, ago, as_json_text, clean, clean_text, client_options, print_rows
 
 
 @click.group("sessions", help=__doc__)
@@ -26,7 +26,7 @@ def list_(channel: str | None, limit: int, as_json: bool, remote: str | None) ->
     if as_json:
         click.echo(as_json_text(rows))
         return
-    columns = {
+    columns: Columns = {
         "ID": lambda row: row["thread"],
         "LAST": lambda row: ago(row["last_at"]),
         "WHERE": lambda row: address(row["address"]),
@@ -100,8 +100,8 @@ def _lines(items: list[Json]) -> Iterator[str]:
         match item["type"]:
             case "arrival_info" if item["kind"] in ("message", "wake"):
                 arrival = item["arrival"]
-                person = (arrival.get("person") or {}) if isinstance(arrival.get("person"), dict) else {"name": arrival.get("person")}
-                yield f"**{clean(person.get('name') or item['person'])}:** {clean_text(arrival.get('text') or arrival.get('prompt') or '')}"
+                name = arrival["person"]["name"] if item["kind"] == "message" else item["person"]
+                yield f"**{clean(name)}:** {clean_text(arrival.get('text') or arrival.get('prompt') or '')}"
             case "step_info":
                 yield from _step(item["step"])
             case _:

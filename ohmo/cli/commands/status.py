@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ohmo.cli.client import connect
-from ohmo.cli.show import ago, as_json_text, clean, client_options, print_rows
+from ohmo.cli.show import Columns, ago, as_json_text, clean, client_options, print_rows
 
 
 @click.command("status", help=__doc__)
@@ -28,7 +28,7 @@ def COMMAND(ctx: click.Context, check: str | None, as_json: bool, remote: str | 
     click.echo(f"outbox: {_counts(outbox)}")
     click.echo(f"turns: {status['turns_running']} running, {status['turns_parked']} waiting for an answer")
     rows = [{"name": name, **channel} for name, channel in dict(status["channels"]).items()]
-    columns = {
+    columns: Columns = {
         "CHANNEL": lambda row: row["name"],
         "STATE": lambda row: row["state"],
         "LAST EVENT": lambda row: ago(row["last_event"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ohmo.cli.client import connect
-from ohmo.cli.show import as_json_text, client_options, print_rows
+from ohmo.cli.show import Columns, as_json_text, client_options, print_rows
 
 
 @click.command("usage", help=__doc__)
@@ -16,7 +16,7 @@ def COMMAND(days: int, as_json: bool, remote: str | None) -> None:  # noqa: N802
     if as_json:
         click.echo(as_json_text(rows))
         return
-    columns = {
+    columns: Columns = {
         "DAY": lambda row: row["day"],
         "MODEL": lambda row: row["model"],
         "CALLS": lambda row: row["calls"],

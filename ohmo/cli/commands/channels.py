@@ -1,0 +1,84 @@
+"""Which platforms are connected, and whether one would be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import cast
+
+import click
+
+from channels.contract import Channel, Options
+from ohmo.cli.client import NotRunning, connect
+from ohmo.cli.show import Columns, ago, as_json_text, client_options, print_rows
+
+_PATIENCE = 30.0  # seconds for one try to connect
+
+
+@click.group("channels", help=__doc__)
+def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+    pass
+
+
+@COMMAND.command("list")
+@client_options
+def list_(as_json: bool, remote: str | None) -> None:
+    """Every channel and its state; without a running daemon, what config.yaml says."""
+    try:
+        table = dict(connect(remote).get("/api/v1/status")["channels"])
+        rows = [{"name": name, **channel} for name, channel in table.items()]
+    except NotRunning:
+        if remote is not None:
+            raise
+        rows = _configured()
+    if as_json:
+        click.echo(as_json_text(rows))
+        return
+    columns: Columns = {
+        "CHANNEL": lambda row: row["name"],
+        "STATE": lambda row: row["state"],
+        "LAST EVENT": lambda row: ago(row.get("last_event")),
+        "LAST DELIVERY": lambda row: ago(row.get("last_delivery")),
+        "DETAIL": lambda row: row["detail"],
+    }
+    print_rows(rows, columns, "no channel is enabled")
+
+
+@COMMAND.command()
+@click.argument("name")
+def test(name: str) -> None:
+    """Connect once with the credentials of config.yaml and say as whom; reads and sends nothing."""
+    from ohmo.cli.house import manifests, settings
+    from ohmo.config.channels import open_channels
+    from ohmo.discovery import load
+
+    found = [each for each in open_channels(settings().channels, manifests()) if each.manifest.name == name]
+    if not found:
+        raise click.ClickException(f"{name}: not enabled; set channels.{name}.enabled: true in config.yaml, then ohmo config check")
+    for each in found:
+        adapter = cast("Callable[[object, Options], Channel]", load(each.manifest.adapter))
+        channel = adapter(each.settings, Options(streaming=each.policy.streaming))
+        account = asyncio.run(_try(channel, name))
+        click.echo(f"{name}: connected as {account}")
+
+
+async def _try(channel: Channel, name: str) -> str:
+    from channels.errors import ChannelError
+
+    try:
+        async with asyncio.timeout(_PATIENCE), channel.connect():
+            return channel.account
+    except TimeoutError as error:
+        raise click.ClickException(f"{name}: no answer within {_PATIENCE:.0f} s; check the address and the network") from error
+    except ChannelError as error:
+        raise click.ClickException(f"{name}: {error or type(error).__name__}") from error
+
+
+def _configured() -> list[dict[str, object]]:
+    from ohmo.config.load import load
+
+    return [
+        {"name": channel.name, "state": "off", "detail": "enabled, but ohmo is not running" if channel.enabled else "not enabled"}
+        for channel in load(environ=os.environ).channels
+    ]

@@ -1,0 +1,97 @@
+"""Check, show and edit config.yaml."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ohmo.cli.show import as_json_text
+
+
+@click.group("config", help=__doc__)
+def COMMAND() -> None:  # noqa: N802 - the name every command file exports
+    pass
+
+
+_file = click.option("--config", "file", type=click.Path(path_type=Path), help="Another config.yaml.")
+_profile = click.option("--profile", metavar="NAME", help="Another profile of the file.")
+
+
+@COMMAND.command()
+@_file
+@_profile
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check(file: Path | None, profile: str | None, as_json: bool) -> None:
+    """Name every problem with its line; exit 78 when there is one."""
+    from ohmo.cli.house import settings
+
+    found = settings(file, profile)
+    place = str(found.file) if found.file is not None else f"no file at {found.home.config}, so every default holds"
+    channels = [channel.name for channel in found.channels if channel.enabled]
+    if as_json:
+        click.echo(as_json_text({"ok": True, "file": str(found.file) if found.file else None, "channels": channels}))
+    else:
+        click.echo(f"{place}: nothing is wrong; channels: {', '.join(channels) or 'none'}; profile: {found.profile_name}")
+
+
+@COMMAND.command()
+@_file
+@_profile
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(file: Path | None, profile: str | None, as_json: bool) -> None:
+    """What holds: file, environment and defaults together; no secret is shown."""
+    from ruamel.yaml import YAML
+
+    from ohmo.cli.house import manifests, settings
+    from ohmo.config.effective import effective
+
+    found = effective(settings(file, profile), manifests())
+    if as_json:
+        click.echo(as_json_text(found))
+        return
+    writer: Any = YAML(typ="safe", pure=True)
+    writer.default_flow_style = False
+    writer.sort_base_mapping_type_on_output = False
+    writer.dump(found, click.get_text_stream("stdout"))
+
+
+@COMMAND.command()
+def schema() -> None:
+    """Print the JSON Schema of config.yaml."""
+    from ohmo.cli.house import manifests
+    from ohmo.config.schema import schema as whole
+
+    click.echo(json.dumps(whole(manifests()), ensure_ascii=False, indent=2))
+
+
+@COMMAND.command()
+@_file
+def edit(file: Path | None) -> None:
+    """Edit a copy in $VISUAL or $EDITOR; it replaces the file only when nothing is wrong with it."""
+    from ohmo.cli.house import settings
+    from ohmo.config.home import find_home
+    from ohmo.config.starter import config
+    from ohmo.config.writing import write_whole
+    from ohmo.contracts.errors import ConfigError
+
+    home = find_home(os.environ)
+    target = file or home.config
+    if file is None:
+        home.prepare()
+    copy = target.with_name(f"{target.stem}.edited{target.suffix}")
+    if not copy.exists():
+        write_whole(copy, target.read_text(encoding="utf-8") if target.exists() else config())
+    click.edit(filename=str(copy))
+    try:
+        settings(copy)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}\n{target} is unchanged; your version waits in {copy}: run ohmo config edit again, or delete it"
+        ) from error
+    write_whole(target, copy.read_text(encoding="utf-8"))
+    copy.unlink()
+    click.echo(f"{target}: written; a running daemon reads it at its next start")

@@ -1,0 +1,158 @@
+"""``ohmo -p``: says one thing, follows the thread until its turn ended, prints the answer. Nobody is there to ask, so questions are refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from ohmo.cli.client import Client, Happening, Json, connect
+from ohmo.cli.show import clean, clean_text
+from ohmo.contracts.errors import OhmoError
+
+_FAILED, _REFUSED = 1, 3
+_SILENCE = 120.0  # seconds without even a heartbeat (one comes every 10 s)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The options of ``-p``."""
+
+    output: str = "text"
+    again: bool = False
+    resume: str | None = None
+    model: str | None = None
+    permission_mode: str | None = None
+    allow: tuple[str, ...] = ()
+
+
+def prompt(text: str, wishes: Wishes, *, remote: str | None, config: Path | None) -> int:
+    """The exit code: 0 answered, 1 failed, 3 something was refused because nobody was there to ask."""
+    if text == "-":
+        text = sys.stdin.read()
+    if not text.strip():
+        raise click.UsageError("-p needs a text to say")
+    with _daemon(remote, config) as client:
+        return _Conversation(client, wishes).say(text)
+
+
+@contextmanager
+def _daemon(remote: str | None, config: Path | None) -> Generator[Client]:
+    """The running daemon; without one, the house in this process for the time of the prompt (it takes the home's lock)."""
+    client = connect(remote)
+    if remote is not None or client.probe("/healthz"):
+        yield client
+        return
+    from ohmo.cli.house import settings
+    from ohmo.daemon import one_shot
+
+    with one_shot(settings(config)) as socket:
+        yield Client(path=socket, timeout=_SILENCE)
+
+
+class _Conversation:
+    def __init__(self, client: Client, wishes: Wishes) -> None:
+        self._client = client
+        self._wishes = wishes
+        self._refused: list[str] = []
+
+    def say(self, text: str) -> int:
+        body = {"text": text, "thread": self._place(), "mode": self._wishes.permission_mode, "model": self._wishes.model}
+        accepted = self._client.post("/api/v1/messages", body)
+        thread, seq = str(accepted["thread"]), int(accepted["seq"])
+        outcome, answer = self._follow(thread, seq)
+        self._print(thread, seq, outcome, answer)
+        for rule in self._refused:
+            click.echo(f"ohmo: refused, nobody is there to ask: {rule}; pass --allow '{rule}' or a --permission-mode", err=True)
+        return _REFUSED if self._refused else 0 if outcome == "answered" else _FAILED
+
+    def _place(self) -> str | None:
+        resume = self._wishes.resume
+        if resume is not None and ":" in resume:
+            return resume
+        if resume is not None:
+            return _address(self._client.get(f"/api/v1/sessions/{resume}")["session"])
+        if self._wishes.again:
+            known = self._client.get("/api/v1/sessions", channel="house", limit=1)["sessions"]
+            if not known:
+                raise OhmoError("--continue: there is no earlier conversation of this keyboard; leave it out")
+            return _address(known[0])
+        return None
+
+    def _follow(self, thread: str, seq: int) -> tuple[str, str]:
+        """Until the arrival has its ending. Events may be lost, rows may not: each sign of life is a reason to look at the row."""
+        while True:
+            with self._client.events(thread=thread, since=seq) as events:
+                for event in events:
+                    if event is not None:
+                        self._tell(event)
+                    if event is not None and event.kind not in ("turn_ended", "ready", "item"):
+                        continue
+                    self._refuse(thread)
+                    row = self._client.get(f"/api/v1/inbox/{thread}/{seq}")
+                    if row["state"] == "ended":
+                        return str(row["ending"]), self._answer(thread, seq, row)
+
+    def _refuse(self, thread: str) -> None:
+        for asked in self._client.get("/api/v1/approvals", thread=thread)["approvals"]:
+            ask = asked["ask"]
+            if asked["state"] != "asked":
+                continue
+            rule = _rule(ask["question"])
+            if ask["question"]["kind"] == "permission" and any(_fits(allowed, rule) for allowed in self._wishes.allow):
+                self._client.post(f"/api/v1/approvals/{ask['id']}", {"verdict": "allowed"})
+            else:
+                self._refused.append(rule)
+                self._client.post(f"/api/v1/approvals/{ask['id']}", {"verdict": "denied", "word": "nobody is there to answer"})
+
+    def _answer(self, thread: str, seq: int, row: Json) -> str:
+        """The text of the turn's last model step, or why there is none."""
+        said, since = "", seq
+        while True:
+            page = self._client.get(f"/api/v1/sessions/{thread}", since=since, limit=1000)
+            for item in page["history"]:
+                if item["type"] == "step_info" and item["turn"] == row["turn"] and item["step"]["type"] == "model_step":
+                    said = "".join(block["text"] for block in item["step"]["blocks"] if block["type"] == "text") or said
+            if page["next"] is None:
+                return said or str(row["reason"] or "")
+            since = page["next"]
+
+    def _tell(self, event: Happening) -> None:
+        if self._wishes.output == "stream-json":
+            click.echo(json.dumps({"event": event.kind, **event.data}, ensure_ascii=False))
+
+    def _print(self, thread: str, seq: int, outcome: str, answer: str) -> None:
+        if self._wishes.output == "text":
+            if outcome == "answered":
+                click.echo(clean_text(answer) if sys.stdout.isatty() else answer)
+            else:
+                click.echo(f"ohmo: {outcome}: {clean(answer)}", err=True)
+            return
+        found = {"outcome": outcome, "text": answer, "thread": thread, "seq": seq, "refused": self._refused}
+        click.echo(json.dumps({"event": "result", **found} if self._wishes.output == "stream-json" else found, ensure_ascii=False))
+
+
+def _address(session: Json) -> str:
+    place = session["address"]
+    return f"{place['channel']}:{place['chat']}" + (f"/{place['topic']}" if place["topic"] else "")
+
+
+def _rule(question: Json) -> str:
+    """What would have to be allowed: the rule that "always" would remember, else what was asked."""
+    for choice in question["choices"]:
+        _, colon, rule = str(choice["value"]).partition("always:")
+        if colon and rule:
+            return rule
+    return f"{clean(question['title'])}: {clean(question['detail'])}"[:200]
+
+
+def _fits(allowed: str, rule: str) -> bool:
+    return allowed == rule
+
+
+__all__ = ["Wishes", "prompt"]
