@@ -1,0 +1,47 @@
+# Two commands: `make run` and `make test`. Needs Python 3.11 or newer with venv, and nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST_ARGS ?=
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: run install test check lock clean
+
+run: install  ## start the daemon in the foreground; it prints a one-time link to the chat in the browser
+	@$(BIN)/ohmo run
+
+install: $(VENV)/.installed  ## make .venv with everything ohmo can use
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "ohmo needs Python 3.11 or newer, this is %d.%d; try make PYTHON=python3.12" % sys.version_info[:2])'
+	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/.created
+	@echo "installing ohmo into $(VENV) (once)"
+	@$(BIN)/pip install --quiet --require-hashes --only-binary :all: -r requirements.lock
+	@$(BIN)/pip install --quiet --no-deps -e .
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+	@echo "installing what tests need into $(VENV) (once)"
+	@$(BIN)/pip install --quiet --require-hashes --only-binary :all: -r requirements-dev.lock
+	@touch $@
+
+test: $(VENV)/.installed-dev  ## run every test; PYTEST_ARGS="-k name" for some
+	@$(BIN)/pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+check: $(VENV)/.installed-dev  ## style, types and the house rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/basedpyright
+	@$(BIN)/pytest tests/architecture
+
+lock:  ## for maintainers, needs uv: new lock files without any registry host in them
+	uv pip compile pyproject.toml --extra all --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+		--only-binary :all: --custom-compile-command "make lock" --upgrade --quiet -o requirements.lock
+	uv pip compile pyproject.toml --extra all --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+		--only-binary :all: --custom-compile-command "make lock" --quiet -c requirements.lock -o requirements-dev.lock
+
+clean:  ## remove what make and the tests left
+	rm -rf $(VENV) .ruff_cache .pytest_cache .hypothesis dist build
