@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -24,7 +24,7 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
-from channels.errors import Rejected
+from channels.errors import NotReady, Rejected
 from channels.testing.platform import Call, FakePlatform, Shown
 
 EVERYTHING = Capabilities(
@@ -76,6 +76,11 @@ class FakeChannel:
             await context.publish(self.platform.events[position:end], Cursor("events", str(end)))
             position = end
 
+    def _called(self, call: Call) -> AbstractAsyncContextManager[None]:
+        if self._account is None:
+            raise NotReady(f"{self.platform.name}: not connected")
+        return self.platform.called(call)
+
     async def _missed(self, context: ChannelContext) -> int:
         """What was said since the cursor, within the fence of ``context.catch_up``; the position behind it."""
         since, end = int(await context.cursor("events") or 0), len(self.platform.events)
@@ -106,7 +111,7 @@ class FakeChannel:
 
     async def upload(self, part: Part) -> str:
         path = Path(json.loads(part.payload)["path"])
-        async with self.platform.called(Call("upload", text=path.name)):
+        async with self._called(Call("upload", text=path.name)):
             if not path.is_file():  # noqa: ASYNC240 - a fake for tests
                 raise Rejected(f"{self.platform.name}: {path} is not a file")
             handle = f"upload-{len(self.platform.uploads)}"
@@ -115,7 +120,7 @@ class FakeChannel:
 
     async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:
         content = json.loads(part.payload)
-        async with self.platform.called(Call("send", key, content["text"])):
+        async with self._called(Call("send", key, content["text"])):
             address = self._address(content)
             if part.target is not None:
                 text = None if part.kind == "delete" else content["text"]
@@ -129,18 +134,18 @@ class FakeChannel:
         return replace(part, payload=json.dumps(content | {"text": f"{content['text']} ({MARK})".strip()}))
 
     async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:  # noqa: ARG002
-        async with self.platform.called(Call("find", key)):
+        async with self._called(Call("find", key)):
             return self.platform.sent.get(key)
 
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
-        async with self.platform.called(Call("revise", text=text)):
+        async with self._called(Call("revise", text=text)):
             if receipt is None:
                 self.platform.previews.append(text)
             else:
                 self.platform.change(address, receipt.message, text)
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
-        async with self.platform.called(Call("fetch", text=attachment.name)):
+        async with self._called(Call("fetch", text=attachment.name)):
             content = bytes.fromhex(attachment.ref)
             if len(content) > limit:
                 raise Rejected(f"{self.platform.name}: {attachment.name} has {len(content)} bytes, more than {limit}")
@@ -149,11 +154,11 @@ class FakeChannel:
         return path
 
     async def typing(self, address: Address, on: bool) -> None:
-        async with self.platform.called(Call("typing")):
+        async with self._called(Call("typing")):
             self.platform.typing.append((address, on))
 
     async def acknowledge(self, answer: Answer, text: str) -> None:
-        async with self.platform.called(Call("acknowledge", text=text)):
+        async with self._called(Call("acknowledge", text=text)):
             self.platform.acknowledged.append((answer.token, text))
 
     async def menu(self, commands: Sequence[tuple[str, str]]) -> None:
@@ -165,7 +170,7 @@ class FakeChannel:
 
     def _address(self, content: dict[str, Any]) -> Address:
         topic = content["topic"]
-        return Address(self.platform.name, self.account, ChatId(content["chat"]), None if topic is None else TopicId(topic))
+        return Address(self.platform.name, "bot", ChatId(content["chat"]), None if topic is None else TopicId(topic))
 
 
 def _pieces(text: str, most: int) -> list[str]:

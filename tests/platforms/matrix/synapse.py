@@ -67,7 +67,7 @@ class Synapse:
                 stdin=subprocess.DEVNULL,
                 stdout=(folder / "stdout").open("wb"),
                 stderr=subprocess.STDOUT,
-                preexec_fn=_die_with_parent,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - no threads run yet where it matters: between fork and exec
             )
             server = cls(folder, port, process, secret)
             try:

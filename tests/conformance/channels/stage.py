@@ -1,0 +1,128 @@
+"""What the channel conformance suite stands on: rigs found by name, a supervisor like the gateway's, and a context that remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from channels.contract import Address, Channel, Outbound, Part, Receipt
+from channels.errors import NotReady, Unavailable
+from channels.testing import EVERYTHING, FakeChannel, FakeContext, FakePlatform
+from tests.conformance.rig import Rig, RigFactory, Visible
+
+PLATFORMS = ("telegram", "slack", "matrix", "web", "console")
+SDKS = ("slack_sdk", "telegram", "mautrix", "discord", "lark_oapi")
+WITHIN = 30.0  # seconds; a bound, not an expectation
+
+
+class FakeRig(FakePlatform):
+    """The shipped fake as a rig: it must keep the rules it helps to test."""
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def channel(self) -> Channel:
+        return FakeChannel(self, EVERYTHING)
+
+
+@asynccontextmanager
+async def fake() -> AsyncIterator[Rig]:
+    yield FakeRig()
+
+
+def factory(name: str) -> RigFactory:
+    """The rig of a platform; skips with one line where there is none yet, or its server is not installed."""
+    if name == "fake":
+        return fake
+    if name == "matrix" and importlib.util.find_spec("synapse") is None:
+        pytest.skip("the wheel matrix-synapse is not installed")
+    try:
+        return importlib.import_module(f"tests.platforms.{name}.rig").rig
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not missing.name.startswith(f"tests.platforms.{name}"):
+            raise
+        pytest.skip(f"tests/platforms/{name} has no rig yet")
+
+
+def can(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Ask the rig for a fault its platform may not know."""
+    try:
+        return call(*arguments)
+    except NotImplementedError as never:
+        pytest.skip(f"this platform cannot: {never}")
+
+
+@asynccontextmanager
+async def live(channel: Channel, context: FakeContext) -> AsyncIterator[asyncio.Task[None]]:
+    """A connected, receiving channel, reconnected as the gateway would. Other failures end the task."""
+    task = asyncio.create_task(_supervised(channel, context), name="conformance supervisor")
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _supervised(channel: Channel, context: FakeContext) -> None:
+    while True:
+        try:
+            async with channel.connect():
+                await channel.receive(context)
+        except (NotReady, Unavailable):
+            await asyncio.sleep(0.05)  # the back-off of a reconnect
+
+
+async def texts(context: FakeContext, count: int, task: asyncio.Task[None]) -> list[str]:
+    """Texts of the messages so far, when there are ``count``; a channel that failed meanwhile fails the test with its own words."""
+    waiting = asyncio.ensure_future(context.texts(count, WITHIN))
+    await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done() and not waiting.done():
+        waiting.cancel()
+        task.result()
+    return await waiting
+
+
+async def place(rig: Rig, channel: Channel, context: FakeContext, chat: str = "dm:ada", topic: str | None = None) -> Address:
+    """Where to answer a message said in ``chat``."""
+    async with live(channel, context) as task:
+        before = len(context.messages)
+        await rig.says("where am I?", chat=chat, topic=topic)
+        await texts(context, before + 1, task)
+        return context.messages[-1].address
+
+
+async def deliver(channel: Channel, outbound: Outbound, key: str = "01k9y2p7q3r4s5t6v7w8xy") -> list[Receipt]:
+    """All parts of a message, as the house sends them: rendered once, stored, uploaded, sent under key.n."""
+    return [await one(channel, stored(part), f"{key}.{number}") for number, part in enumerate(channel.render(outbound))]
+
+
+async def one(channel: Channel, part: Part, key: str) -> Receipt:
+    handle = await channel.upload(part) if part.kind == "file" else None
+    return await channel.send(part, key, handle or None)
+
+
+def stored(part: Part) -> Part:
+    """As it comes back from the store."""
+    return Part(str(part.kind), str(part.payload), None if part.target is None else type(part.target)(str(part.target)))
+
+
+async def by_bot(rig: Rig, chat: str = "dm:ada") -> list[Visible]:
+    return [shown for shown in await rig.visible(chat) if shown.by_bot]
+
+
+async def shown(rig: Rig, condition: Callable[[Sequence[Visible]], bool], chat: str = "dm:ada") -> list[Visible]:
+    """What the bot said, as soon as it looks right; platforms may show with a delay."""
+    return await eventually(lambda: by_bot(rig, chat), condition)
+
+
+async def eventually(look: Callable[[], Awaitable[Any]], condition: Callable[[Any], bool]) -> Any:
+    async with asyncio.timeout(WITHIN):
+        while not condition(seen := await look()):
+            await asyncio.sleep(0.02)  # between two looks at the platform
+    return seen
