@@ -1,0 +1,213 @@
+"""Dataclasses to ASCII-escaped JSON and back; what cannot be understood is refused with its place."""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from channels.contract import Outbound
+from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.errors import Damaged
+from ohmo.contracts.messages import Step
+from ohmo.contracts.store import PartState, ThreadSettings
+from ohmo.contracts.tool import Question
+
+T = TypeVar("T")
+Change = Callable[[Any], Any]
+TAG = "is"  # names the class where a field may hold several
+
+
+class Unreadable(Damaged):
+    """A stored body does not mean anything to this version."""
+
+
+@cache
+def _coder(hint: Any) -> tuple[Change, Change]:
+    """How a value of this type becomes JSON, and how it comes back."""
+    origin, args = get_origin(hint), get_args(hint)
+    if isinstance(hint, NewType):
+        return _coder(hint.__supertype__)
+    if origin in (Union, types.UnionType):
+        return _union(tuple(a for a in args if a is not type(None)), optional=type(None) in args)
+    if origin is tuple:
+        encode, decode = _coder(args[0])
+        return (lambda items: [encode(i) for i in items]), (lambda items: tuple(decode(i) for i in _sequence(items)))
+    if origin is Mapping:
+        return dict[str, Any], lambda value: _typed(dict, value)
+    if origin is Literal:
+        return (lambda value: value), (lambda value: _one_of(args, value))
+    if hint is datetime:
+        return datetime.isoformat, datetime.fromisoformat
+    if hint is Path:
+        return str, lambda value: Path(_typed(str, value))
+    if hint is float:
+        return (lambda value: value), (lambda value: _typed((int, float), value))
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _record(hint)
+    if hint in (str, int, bool):
+        return (lambda value: value), (lambda value: _typed(hint, value))
+    raise TypeError(f"the codec has no rule for {hint!r}")
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise Unreadable(f"{value!r:.60} is no {getattr(kind, '__name__', 'number')}")
+    return value
+
+
+def _sequence(value: Any) -> Sequence[Any]:
+    return _typed(list, value)
+
+
+def _one_of(allowed: tuple[Any, ...], value: Any) -> Any:
+    if value not in allowed:
+        raise Unreadable(f"{value!r:.60} is none of {', '.join(map(str, allowed))}")
+    return value
+
+
+def _union(members: tuple[Any, ...], *, optional: bool) -> tuple[Change, Change]:
+    if len(members) == 1:
+        encode, decode = _coder(members[0])
+    else:
+        encode, decode = _tagged(members)
+    if not optional:
+        return encode, decode
+    return (lambda value: None if value is None else encode(value)), (lambda value: None if value is None else decode(value))
+
+
+def _tagged(members: tuple[type, ...]) -> tuple[Change, Change]:
+    named = {member.__name__: _coder(member)[1] for member in members}
+    encoders = {member: _coder(member)[0] for member in members}
+
+    def encode(value: Any) -> Any:
+        return {TAG: type(value).__name__, **encoders[type(value)](value)}
+
+    def decode(value: Any) -> Any:
+        body = dict(_typed(dict, value))
+        name = body.pop(TAG, None)
+        if name not in named:
+            raise Unreadable(f"{name!r:.60} is none of {', '.join(named)}")
+        return named[name](body)
+
+    return encode, decode
+
+
+def _record(owner: type) -> tuple[Change, Change]:
+    hints = get_type_hints(owner)
+    known: dict[str, Field[Any]] = {f.name: f for f in fields(owner)}
+    coders = {name: _coder(hints[name]) for name in known}
+    # A field that has its default is not written: rows stay small, and an older row reads as the default of a newer field.
+    plan = [(name, coders[name][0], f.default) for name, f in known.items()]
+    required = {name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING}
+
+    def encode(value: Any) -> dict[str, Any]:
+        body: dict[str, Any] = {}
+        for name, change, default in plan:
+            item = getattr(value, name)
+            if item is not default and (default is MISSING or item != default):
+                body[name] = change(item)
+        return body
+
+    def decode(value: Any) -> Any:
+        body: dict[str, Any] = _typed(dict, value)
+        if unknown := body.keys() - known.keys():
+            raise Unreadable(f"{owner.__name__} has no field {', '.join(sorted(map(str, unknown)))}: written by a newer ohmo?")
+        if missing := required - body.keys():
+            raise Unreadable(f"{owner.__name__} lacks {', '.join(sorted(missing))}")
+        try:
+            return owner(**{name: coders[name][1](item) for name, item in body.items()})
+        except (ValueError, TypeError) as error:
+            raise Unreadable(f"{owner.__name__}: {error}") from error
+
+    return encode, decode
+
+
+class Codec:
+    """One kind of stored body."""
+
+    def __init__(self, kind: Any) -> None:
+        self._encode, self._decode = _coder(kind)
+
+    def encode(self, value: Any) -> str:
+        return json.dumps(self._encode(value), ensure_ascii=True, separators=(",", ":"))
+
+    def decode(self, text: str) -> Any:
+        try:
+            return self._decode(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise Unreadable(f"no JSON: {error.msg} at {error.pos}") from error
+
+
+_ARRIVAL, _STEP, _OUTBOUND = Codec(Arrival), Codec(Step), Codec(Outbound)
+_PARTS, _QUESTION, _SETTINGS = Codec(tuple[PartState, ...]), Codec(Question), Codec(ThreadSettings)
+
+
+def write_arrival(value: Arrival) -> str:
+    return _ARRIVAL.encode(value)
+
+
+def read_arrival(text: str) -> Arrival:
+    return _ARRIVAL.decode(text)
+
+
+def write_step(value: Step) -> str:
+    return _STEP.encode(value)
+
+
+def read_step(text: str) -> Step:
+    return _STEP.decode(text)
+
+
+def write_outbound(value: Outbound) -> str:
+    return _OUTBOUND.encode(value)
+
+
+def read_outbound(text: str) -> Outbound:
+    return _OUTBOUND.decode(text)
+
+
+def write_parts(value: Sequence[PartState]) -> str | None:
+    return _PARTS.encode(value) if value else None
+
+
+def read_parts(text: str | None) -> tuple[PartState, ...]:
+    return () if text is None else _PARTS.decode(text)
+
+
+def write_question(value: Question) -> str:
+    return _QUESTION.encode(value)
+
+
+def read_question(text: str) -> Question:
+    return _QUESTION.decode(text)
+
+
+def write_settings(value: ThreadSettings) -> str:
+    return _SETTINGS.encode(value)
+
+
+def read_settings(text: str) -> ThreadSettings:
+    return _SETTINGS.decode(text) if text != "{}" else ThreadSettings()
+
+
+_ESCAPED = "\x1b"  # first character of a column whose text no engine would take as it is
+
+
+def column(text: str) -> str:
+    """Text for a plain column: unchanged unless it holds NUL, a lone surrogate, or begins like an escaped one."""
+    if text.isascii():
+        if "\0" not in text and not text.startswith(_ESCAPED):
+            return text
+    elif "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text):
+        return text
+    return _ESCAPED + json.dumps(text)
+
+
+def from_column(text: str) -> str:
+    return json.loads(text[1:]) if text.startswith(_ESCAPED) else text

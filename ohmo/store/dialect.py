@@ -1,0 +1,18 @@
+"""The few words that differ between the engines."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+
+@lru_cache(1024)
+def sqlite_statement(sql: str) -> str:
+    """Tables whose key is the row need no second tree in SQLite."""
+    return sql.replace("/*without rowid*/", "WITHOUT ROWID")
+
+
+@lru_cache(1024)
+def postgres_statement(sql: str) -> str:
+    """Numbered values; rows that another instance is taking are left out."""
+    parts = sql.replace("/*skip locked*/", "FOR UPDATE SKIP LOCKED").split("?")
+    return "".join(part if number == 0 else f"${number}{part}" for number, part in enumerate(parts))

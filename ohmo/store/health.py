@@ -1,0 +1,130 @@
+"""What state the store file is in before anybody uses it: made, brought forward, or put aside, and never silently empty."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from channels.errors import Unavailable
+from ohmo.failpoints import Failpoint
+from ohmo.store.dialect import sqlite_statement
+from ohmo.store.salvage import salvage
+from ohmo.store.schema import NewerSchema, migrate, newest
+from ohmo.store.statements import milliseconds
+from ohmo.store.writer import failure
+
+Migrations = Mapping[int, Sequence[str]]
+PAGE_SIZE = 4096
+FULL_CHECK_BYTES = 64 * 1024 * 1024  # up to this size the indexes are compared with their tables too
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """``new``: made. ``sound``: checked. ``replaced``: it was damaged, lies in ``quarantined``, and what could be read was carried over.
+
+    ``detail``: one line for the owner. ``saved``: rows carried over per table."""
+
+    state: Literal["new", "sound", "replaced"]
+    detail: str = ""
+    quarantined: Path | None = None
+    saved: Mapping[str, int] | None = None
+
+
+def examine(path: Path, clock: Callable[[], datetime], failpoint: Failpoint, migrations: Migrations) -> Health:
+    """Blocking. After it, the file exists, is sound and has the present schema. Raises NewerSchema (file untouched), Unavailable (disk)."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        if not path.exists() and not _log(path).exists():
+            create(path, failpoint, migrations)
+            return Health("new")
+        if (problem := _problem(path, newest(migrations))) is None:
+            bring_forward(path, failpoint, migrations)
+            return Health("sound")
+        return _replace(path, problem, clock(), failpoint, migrations)
+    except (sqlite3.Error, OSError) as error:
+        raise Unavailable(f"{path}: {failure(error, str(path))}") from error
+
+
+def _log(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _problem(path: Path, known: int) -> str | None:
+    """What is wrong with the file, in a few words; None: nothing. Opened read-only, so that a newer store stays as it is."""
+    if not path.exists():
+        return "the file is gone, only its log is there"
+    if path.stat().st_size == 0:
+        return "the file is empty"
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if "meta" not in tables or "threads" not in tables:
+                return "it is not a store of ohmo"
+            found = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+            if found is None or not str(found[0]).isdigit():
+                return "its version cannot be read"
+            if int(found[0]) > known:
+                raise NewerSchema(int(found[0]), known)
+            check = "integrity_check" if path.stat().st_size <= FULL_CHECK_BYTES else "quick_check"
+            faults = [str(row[0]) for row in connection.execute(f"PRAGMA {check}(1)")]
+            return None if faults == ["ok"] else faults[0].replace("\n", " ")
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return str(error)
+        raise
+
+
+def create(path: Path, failpoint: Failpoint, migrations: Migrations) -> None:
+    """Made aside and moved into place whole: an empty file under the store's name is always a damage, never a first start cut short."""
+    draft = path.with_name(path.name + ".new")
+    for leftover in (draft, _log(draft), draft.with_name(draft.name + "-shm")):
+        leftover.unlink(missing_ok=True)
+    draft.touch(mode=0o600)
+    bring_forward(draft, failpoint, migrations)
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def bring_forward(path: Path, failpoint: Failpoint, migrations: Migrations) -> None:
+    """Every missing migration in one transaction: killed in the middle, the file is as old as it was."""
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as connection:
+        connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        op = migrate(failpoint, migrations)
+        try:
+            sql, values = next(op)
+            while True:
+                sql, values = op.send(connection.execute(sqlite_statement(sql), values).fetchall())
+        except StopIteration:
+            connection.execute("COMMIT")
+
+
+def _replace(path: Path, problem: str, now: datetime, failpoint: Failpoint, migrations: Migrations) -> Health:
+    """Put the damaged file aside untouched, start a new one, and carry over what can still be read."""
+    cell = path.parent / "quarantine" / f"{path.name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
+    cell.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for part in (path, _log(path), path.with_name(path.name + "-shm")):
+        if part.exists():
+            part.replace(cell / part.name)
+    create(path, failpoint, migrations)
+    saved = salvage(cell / path.name, path, milliseconds(now))
+    rows = sum(saved.values())
+    detail = (
+        f"{path}: damaged ({problem}); it was put aside in {cell}, and {rows} rows could be carried over into a new store. "
+        "Messages may be missing: compare with `ohmo inbox audit`, or restore a backup"
+    )
+    return Health("replaced", detail, cell, saved)

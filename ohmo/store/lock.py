@@ -1,0 +1,64 @@
+"""One instance per home, kept by the kernel: the lock dies with its process, whatever kills it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+from ohmo.contracts.errors import ConfigError, HomeTaken
+
+_NETWORK = {
+    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "beegfs", "gpfs", "glusterfs", "ncpfs"),
+    *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.rclone", "fuse.davfs2"),
+}
+
+
+def network_file_system(path: Path, mountinfo: str) -> str | None:
+    """The type of the network file system that ``path`` (absolute) lies on; None: a local one.
+
+    ``mountinfo``: the text of /proc/self/mountinfo (proc_pid_mountinfo(5)); of nested mounts the deepest counts, of equal ones the last."""
+    best, kind = -1, ""
+    for line in mountinfo.splitlines():
+        fields, _, rest = line.partition(" - ")
+        parts = fields.split(" ")
+        if len(parts) < 5 or not rest:
+            continue
+        point = Path(parts[4].encode().decode("unicode_escape"))
+        depth = len(point.parts)
+        if (path == point or point in path.parents) and depth >= best:
+            best, kind = depth, rest.split(" ")[0]
+    return kind if kind in _NETWORK else None
+
+
+def refuse_network_file_system(home: Path) -> None:
+    """Raises ConfigError: there neither flock nor SQLite's shared memory can be trusted."""
+    try:
+        mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return  # not Linux: flock and SQLite decide
+    if kind := network_file_system(home.resolve(), mountinfo):
+        raise ConfigError(
+            f"{home}: is on a network file system ({kind}); set OHMO_HOME to a folder on a local disk, or use store.url postgresql://"
+        )
+
+
+@contextlib.contextmanager
+def hold_home(home: Path) -> Generator[None]:
+    """Own ``home`` while inside. Raises HomeTaken with the pid of the first; ConfigError on a network file system."""
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    refuse_network_file_system(home)
+    descriptor = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            raise HomeTaken(f"{home}: another ohmo (pid {pid}) owns this home; stop it, or choose another OHMO_HOME") from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)  # the file stays: removing it would let two processes lock two files of one name

@@ -1,0 +1,46 @@
+"""The reading half of the store."""
+
+from __future__ import annotations
+
+from channels.contract import Address
+from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, ThreadInfo, UsageTotal
+from ohmo.contracts.store import OutRow
+from ohmo.store import reports
+from ohmo.store.statements import Driver
+
+
+class SqlReports:
+    """Implements ``Reports``: read only, never waits for the writer."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._reader = driver
+
+    async def counts(self) -> Counts:
+        return await self._reader.read(lambda _: reports.counts(), slow=True)
+
+    async def threads(self, *, limit: int = 100, channel: str | None = None) -> list[ThreadInfo]:
+        return await self._reader.read(lambda at: reports.threads(at, limit, channel), slow=True)
+
+    async def thread(self, thread: str) -> ThreadInfo | None:
+        return await self._reader.read(lambda at: reports.thread(at, thread))
+
+    async def find_thread(self, address: Address, person_scope: str = "") -> str | None:
+        return await self._reader.read(lambda _: reports.find_thread(address, person_scope))
+
+    async def history(self, thread: str, *, since: int = 0, limit: int = 500) -> list[HistoryItem]:
+        return await self._reader.read(lambda _: reports.history(thread, since, limit), slow=True)
+
+    async def inbox(self, *, state: str | None = None, limit: int = 100) -> list[ArrivalInfo]:
+        return await self._reader.read(lambda _: reports.inbox(state, limit), slow=True)
+
+    async def outbox(self, *, state: str | None = None, limit: int = 100) -> list[OutRow]:
+        return await self._reader.read(lambda _: reports.outbox(state, limit), slow=True)
+
+    async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None:
+        return await self._reader.read(lambda _: reports.arrival(thread, seq))
+
+    async def usage(self, *, days: int = 30) -> list[UsageTotal]:
+        return await self._reader.read(lambda at: reports.usage(at, days), slow=True)
+
+    async def audit_report(self) -> AuditReport:
+        return await self._reader.read(lambda _: reports.audit_report(), slow=True)

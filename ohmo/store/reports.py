@@ -1,0 +1,224 @@
+"""Questions about the store that change nothing."""
+
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from channels.contract import Address
+from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, StepInfo, ThreadInfo, UsageTotal
+from ohmo.contracts.store import OutRow
+from ohmo.store.codec import column, from_column, read_arrival, read_settings, read_step
+from ohmo.store.numbers import address_of
+from ohmo.store.outbox import COLUMNS, out_row
+from ohmo.store.people import link
+from ohmo.store.statements import Moment, Op, Row, Value, instant
+
+_LIVE = ("waiting", "taken")
+_OPEN_POSTS = ("ready", "sending")
+_TURNS_OPEN = "state IN ('running','parked')"
+
+
+def counts() -> Op[Counts]:
+    inbox: dict[tuple[str, str], int] = {}
+    for state in _LIVE:
+        rows = yield (
+            f"SELECT t.channel, COUNT(*) FROM inbox i JOIN threads t ON t.thread = i.thread WHERE i.state = '{state}' GROUP BY t.channel",
+            (),
+        )
+        inbox.update(((channel, state), count) for channel, count in rows)
+    rows = yield (
+        "SELECT t.channel, i.ending, COUNT(*) FROM inbox i JOIN threads t ON t.thread = i.thread WHERE i.state = 'ended' GROUP BY t.channel, i.ending",
+        (),
+    )
+    inbox.update(((channel, ending), count) for channel, ending, count in rows)
+    outbox: dict[tuple[str, str], int] = {}
+    for condition in ("state IN ('ready','sending')", "ended_at IS NOT NULL"):
+        rows = yield f"SELECT channel, state, COUNT(*) FROM outbox WHERE {condition} GROUP BY channel, state", ()
+        outbox.update(((channel, state), count) for channel, state, count in rows)
+    oldest: list[int] = []
+    for state in _LIVE:
+        rows = yield f"SELECT MIN(at) FROM inbox WHERE state = '{state}'", ()
+        oldest += [row[0] for row in rows if row[0] is not None]
+    turns = yield f"SELECT state, COUNT(*) FROM turns WHERE {_TURNS_OPEN} GROUP BY state", ()
+    by_state: dict[str, int] = dict(turns)
+    return Counts(inbox, outbox, instant(min(oldest)) if oldest else None, by_state.get("running", 0), by_state.get("parked", 0))
+
+
+_THREAD = """SELECT t.thread, t.channel, t.account, t.chat, t.topic, t.person, t.session_seq, t.last_at, t.settings, t.ready_at, t.parked,
+t.owner, t.until FROM threads t"""
+
+
+def _thread_info(row: Row, now: int) -> ThreadInfo:
+    thread, *place, scope, session_seq, last_at, settings, ready_at, parked, owner, until = row
+    chosen = read_settings(settings)
+    held = owner is not None and until > now
+    return ThreadInfo(
+        thread=thread,
+        address=address_of(tuple(place)),
+        person_scope=from_column(scope),
+        title=chosen.title,
+        session_seq=session_seq,
+        last_at=None if last_at is None else instant(last_at),
+        state="parked" if parked else "running" if held else "ready" if ready_at is not None else "idle",
+        settings=chosen,
+    )
+
+
+def threads(at: Moment, limit: int, channel: str | None) -> Op[list[ThreadInfo]]:
+    order = "ORDER BY t.last_at DESC, t.thread LIMIT ?"
+    if channel is None:
+        rows = yield f"{_THREAD} {order}", (limit,)
+    else:
+        rows = yield f"{_THREAD} WHERE t.channel = ? {order}", (channel, limit)
+    return [_thread_info(row, at.now) for row in rows]
+
+
+def thread(at: Moment, id: str) -> Op[ThreadInfo | None]:
+    rows = yield f"{_THREAD} WHERE t.thread = ?", (id,)
+    return _thread_info(rows[0], at.now) if rows else None
+
+
+def find_thread(address: Address, person_scope: str) -> Op[str | None]:
+    rows = yield (
+        "SELECT thread FROM threads WHERE channel = ? AND account = ? AND chat = ? AND topic = ? AND person = ?",
+        (address.channel, address.account, column(address.chat), column(address.topic or ""), column(person_scope)),
+    )
+    return rows[0][0] if rows else None
+
+
+_ARRIVAL = "SELECT thread, seq, kind, person, said_at, state, ending, reason, turn, body FROM inbox"
+
+
+def _arrival_info(row: Row) -> ArrivalInfo:
+    thread, seq, kind, person, said_at, state, ending, reason, turn, body = row
+    said = None if reason is None else from_column(reason)
+    return ArrivalInfo(thread, seq, kind, from_column(person), instant(said_at), state, ending, said, turn, read_arrival(body))
+
+
+def arrival(thread: str, seq: int) -> Op[ArrivalInfo | None]:
+    rows = yield f"{_ARRIVAL} WHERE thread = ? AND seq = ?", (thread, seq)
+    return _arrival_info(rows[0]) if rows else None
+
+
+_POST = f"SELECT {COLUMNS} FROM outbox o LEFT JOIN outbox t ON t.id = o.target"
+
+
+def history(thread: str, since: int, limit: int) -> Op[list[HistoryItem]]:
+    span = (thread, since, limit)
+    arrivals = yield f"{_ARRIVAL} WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?", span
+    steps = yield "SELECT seq, turn, at, body FROM steps WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?", span
+    posts = yield f"{_POST} WHERE o.thread = ? AND o.seq > ? ORDER BY o.seq LIMIT ?", span
+    found: list[HistoryItem] = [_arrival_info(row) for row in arrivals]
+    found += [StepInfo(seq, turn, instant(at), read_step(body)) for seq, turn, at, body in steps]
+    found += [out_row(row) for row in posts]
+    return sorted(found, key=lambda item: item.seq)[:limit]
+
+
+def inbox(state: str | None, limit: int) -> Op[list[ArrivalInfo]]:
+    """Newest first: what is on its way, then what ended last. ``state``: a state or an ending."""
+    rows: list[Row] = []
+    for live in _LIVE:
+        if state in (None, live):
+            rows += yield f"{_ARRIVAL} WHERE state = '{live}' ORDER BY at DESC, thread, seq DESC LIMIT ?", (limit,)
+    if state not in _LIVE and len(rows) < limit:
+        chosen, values = ("", ()) if state in (None, "ended") else ("AND ending = ?", (state,))
+        rows += yield f"{_ARRIVAL} WHERE state = 'ended' {chosen} ORDER BY ended_at DESC, thread, seq DESC LIMIT ?", (*values, limit)
+    return [_arrival_info(row) for row in rows[:limit]]
+
+
+def outbox(state: str | None, limit: int) -> Op[list[OutRow]]:
+    """Newest first: what is on its way, then what ended last."""
+    rows: list[Row] = []
+    if state is None or state in _OPEN_POSTS:
+        rows += yield f"{_POST} WHERE o.state IN ('ready','sending') ORDER BY o.at DESC, o.id LIMIT ?", (limit,)
+        rows = [row for row in rows if state in (None, row[8])]
+    if state not in _OPEN_POSTS and len(rows) < limit:
+        chosen, values = ("", ()) if state is None else ("AND o.state = ?", (state,))
+        rows += yield f"{_POST} WHERE o.ended_at IS NOT NULL {chosen} ORDER BY o.ended_at DESC, o.id LIMIT ?", (*values, limit)
+    return [out_row(row) for row in rows[:limit]]
+
+
+def usage(at: Moment, days: int) -> Op[list[UsageTotal]]:
+    since = (instant(at.now) - timedelta(days=days - 1)).date().isoformat()
+    rows = yield (
+        """SELECT day, model, COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), SUM(micro_usd) FROM usage
+        WHERE day >= ? GROUP BY day, model ORDER BY day, model""",
+        (since,),
+    )
+    return [UsageTotal(day, from_column(model), *(int(n) for n in numbers)) for day, model, *numbers in rows]
+
+
+_LAWS: Sequence[tuple[str, str]] = (
+    (
+        "an arrival is taken by a turn that is not open",
+        f"""SELECT i.thread, i.seq FROM inbox i WHERE i.state = 'taken'
+        AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.turn = i.turn AND u.thread = i.thread AND u.{_TURNS_OPEN})""",
+    ),
+    (
+        "a message waits in a thread that nobody will look at",
+        """SELECT i.thread, i.seq FROM inbox i JOIN threads t ON t.thread = i.thread
+        WHERE i.state = 'waiting' AND i.kind IN ('message','wake') AND t.ready_at IS NULL AND t.parked = 0""",
+    ),
+    (
+        "a running turn stands in a thread that nobody will look at",
+        "SELECT u.thread, 0 FROM turns u JOIN threads t ON t.thread = u.thread WHERE u.state = 'running' AND t.ready_at IS NULL",
+    ),
+    (
+        "a parked turn has no open question",
+        """SELECT u.thread, 0 FROM turns u WHERE u.state = 'parked'
+        AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.turn = u.turn AND a.state = 'asked')""",
+    ),
+    (
+        "a question is open in a turn that is not parked",
+        """SELECT a.thread, a.seq FROM approvals a WHERE a.state IN ('queued','asked')
+        AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.turn = a.turn AND u.state = 'parked')""",
+    ),
+    (
+        "a thread is marked parked without a parked turn, or the other way round",
+        """SELECT t.thread, 0 FROM threads t
+        WHERE (t.parked = 1) <> EXISTS (SELECT 1 FROM turns u WHERE u.thread = t.thread AND u.state = 'parked' AND u.state IN ('running','parked'))""",
+    ),
+    (
+        "a turn is done and none of its arrivals was answered",
+        """SELECT i.thread, MIN(i.seq) FROM inbox i JOIN turns u ON u.turn = i.turn WHERE u.state = 'done' AND i.turn IS NOT NULL
+        GROUP BY i.thread, i.turn HAVING SUM(CASE WHEN i.ending = 'answered' THEN 1 ELSE 0 END) <> 1""",
+    ),
+)
+
+
+def audit_report() -> Op[AuditReport]:
+    ended = yield "SELECT ending, COUNT(*) FROM inbox WHERE state = 'ended' GROUP BY ending", ()
+    live = yield "SELECT state, COUNT(*) FROM inbox WHERE state IN ('waiting','taken') GROUP BY state", ()
+    posts = yield "SELECT state, COUNT(*) FROM outbox GROUP BY state", ()
+    problems: list[str] = []
+    for law, query in _LAWS:
+        rows = yield query, ()
+        problems += [f"{law}: thread {thread}" + (f", number {seq}" if seq else "") for thread, seq in rows]
+    problems += yield from _broken_chains()
+    endings, on_the_way = dict[str, int]((row[0], row[1]) for row in ended), dict[str, int]((row[0], row[1]) for row in live)
+    return AuditReport(
+        accepted=sum(endings.values()) + sum(on_the_way.values()),
+        endings=endings,
+        waiting=on_the_way.get("waiting", 0),
+        taken=on_the_way.get("taken", 0),
+        posts={row[0]: row[1] for row in posts},
+        problems=tuple(problems),
+    )
+
+
+def _broken_chains() -> Op[list[str]]:
+    broken: list[str] = []
+    writers = yield "SELECT DISTINCT writer FROM audit ORDER BY writer", ()
+    for (writer,) in writers:
+        key: tuple[Value, ...] = (writer,)
+        links = yield "SELECT n, at, kind, body, hash FROM audit WHERE writer = ? ORDER BY n", key
+        previous = ""
+        for expected, (n, at, kind, body, proof) in enumerate(links, 1):
+            if n != expected or proof != link(previous, n, at, kind, body):
+                broken.append(f"the audit chain of {writer} is broken at {n}")
+                break
+            previous = proof
+    return broken

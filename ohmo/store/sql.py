@@ -1,0 +1,216 @@
+"""The store over a driver: every call of the contracts becomes one operation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from typing import Literal
+
+from ohmo.contracts.messages import Step, Usage, UserStep
+from ohmo.contracts.store import (
+    Accepted,
+    Ask,
+    Asked,
+    Card,
+    Claim,
+    Closing,
+    CursorSave,
+    Ending,
+    Grant,
+    OutRow,
+    PartState,
+    Pending,
+    PersonRow,
+    PostRow,
+    Scope,
+    ThreadSettings,
+    ToStep,
+    Work,
+)
+from ohmo.contracts.tool import Verdict
+from ohmo.store import approvals, arrivals, outbox, people, pruning, steps, taking, threads, turns
+from ohmo.store.arrivals import Item
+from ohmo.store.questions import SqlReports
+from ohmo.store.statements import Driver, instant, milliseconds
+
+
+class SqlStore(SqlReports):
+    """Implements ``Store`` and ``Reports``. ``writer``: the name of this instance's audit chain."""
+
+    def __init__(self, driver: Driver, *, new_id: Callable[[], str], writer: str, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(driver)
+        self._driver, self._new_id, self._writer, self._monotonic = driver, new_id, writer, monotonic
+
+    # arrivals
+    async def accept(self, items: Sequence[Item], cursor: CursorSave | None = None) -> list[Accepted]:
+        return await self._driver.write(lambda at: arrivals.accept(at, items, cursor))
+
+    async def cursor(self, channel: str, account: str, name: str) -> str | None:
+        return await self._driver.read(lambda _: arrivals.cursor(channel, account, name))
+
+    async def unhandled(self) -> list[Pending]:
+        return await self._driver.read(lambda _: arrivals.unhandled())
+
+    async def end_arrival(
+        self,
+        thread: str,
+        seq: int,
+        ending: Ending,
+        reason: str = "",
+        posts: Sequence[PostRow] = (),
+        *,
+        person: PersonRow | None = None,
+        settings: ThreadSettings | None = None,
+    ) -> bool:
+        return await self._driver.write(
+            lambda at: arrivals.end_arrival(at, (thread, seq), (ending, reason), posts, person, settings), thread
+        )
+
+    async def stop(self, thread: str, seq: int, *, person: str, fresh: bool, posts: Sequence[PostRow], closing: Closing) -> int:
+        return await self._driver.write(lambda at: turns.stop(at, (thread, seq), person, fresh, posts, closing), thread)
+
+    # owning a thread
+    async def claim(self, owner: str, *, limit: int, ttl: float) -> list[Claim]:
+        until = self._monotonic() + ttl - 1.0  # taken before the call: never later than what the store says
+        return await self._driver.write(lambda at: threads.claim(at, owner, limit, ttl, until))
+
+    async def renew(self, claims: Sequence[Claim], ttl: float) -> set[Claim]:
+        if not claims:
+            return set()
+        return await self._driver.write(lambda at: threads.renew(at, claims, ttl))
+
+    async def work(self, claim: Claim, turn: str, *, collect: bool, step: ToStep) -> Work | None:
+        return await self._driver.write(lambda at: taking.work(at, claim, turn, collect, step), claim.thread)
+
+    async def steer(self, claim: Claim, turn: str, step: ToStep) -> tuple[tuple[int, UserStep], ...]:
+        return await self._driver.write(lambda at: taking.steer(at, claim, turn, step), claim.thread)
+
+    async def record(
+        self, claim: Claim, turn: str, steps: Sequence[Step], *, posts: Sequence[PostRow] = (), usage: Usage | None = None
+    ) -> tuple[int, ...]:
+        spent = None if usage is None else (self._new_id(), usage)
+        return await self._driver.write(lambda at: turns.record(at, claim, turn, steps, posts, spent), claim.thread)
+
+    async def park(self, claim: Claim, turn: str, asks: Sequence[Ask], *, timeout: float, card: Card, closing: Closing) -> None:
+        await self._driver.write(lambda at: approvals.park(at, claim, turn, asks, timeout, card, closing), claim.thread)
+
+    async def finish(
+        self,
+        claim: Claim,
+        turn: str,
+        steps: Sequence[Step],
+        posts: Sequence[PostRow],
+        *,
+        state: Literal["done", "failed", "stopped"],
+        reason: str = "",
+    ) -> None:
+        await self._driver.write(lambda at: turns.finish(at, claim, turn, steps, posts, (state, reason)), claim.thread)
+
+    async def interrupt(self, claim: Claim, turn: str, closing: Closing) -> None:
+        await self._driver.write(lambda at: turns.interrupt(at, claim, turn, closing), claim.thread)
+
+    async def release(self, claim: Claim, turn: str | None = None, *, retry_after: float = 0.0, error: str | None = None) -> None:
+        await self._driver.write(lambda at: threads.release(at, claim, turn, retry_after, error), claim.thread)
+
+    async def reclaim(self, owner: str) -> int:
+        return await self._driver.write(lambda _: threads.reclaim(owner))
+
+    async def steps(self, thread: str, since: int) -> list[tuple[int, Step]]:
+        """Steps from number ``since`` on."""
+        return await self._driver.read(lambda _: steps.steps(thread, since))
+
+    async def draft(self, claim: Claim, turn: str, row: PostRow) -> bool:
+        return await self._driver.write(lambda at: turns.draft(at, claim, turn, row), claim.thread)
+
+    # people and questions
+    async def answer(
+        self,
+        approval: str,
+        verdict: Literal["allowed", "denied"],
+        *,
+        person: str,
+        word: str = "",
+        scope: Scope = "once",
+        grant: Grant | None = None,
+        arrival: tuple[str, int] | None = None,
+        posts: Sequence[PostRow] = (),
+        late: Sequence[PostRow] = (),
+        card: Card,
+        closing: Closing,
+    ) -> Literal["ok", "late", "unknown"]:
+        said = approvals.Said(approval, verdict, person, word, scope, grant)
+        return await self._driver.write(lambda at: approvals.answer(at, said, arrival, posts, late, card, closing))
+
+    async def consume(self, claim: Claim, turn: str, call: str, digest: str) -> Verdict | None:
+        return await self._driver.write(lambda at: approvals.consume(at, claim, turn, call, digest), claim.thread)
+
+    async def expire(self, card: Card, closing: Closing) -> int:
+        return await self._driver.write(lambda at: approvals.expire(at, card, closing))
+
+    async def next_deadline(self) -> datetime | None:
+        deadline = await self._driver.read(lambda _: approvals.next_deadline())
+        return None if deadline is None else instant(deadline)
+
+    async def open_questions(self, thread: str | None = None) -> list[Asked]:
+        return await self._driver.read(lambda _: approvals.open_questions(thread))
+
+    async def grants(self) -> list[Grant]:
+        return await self._driver.read(lambda _: people.grants())
+
+    async def people(self) -> list[PersonRow]:
+        return await self._driver.read(lambda _: people.people())
+
+    async def save_person(self, row: PersonRow) -> None:
+        await self._driver.write(lambda at: people.save_person(at, row))
+
+    # speaking
+    async def post(self, rows: Sequence[PostRow]) -> None:
+        if rows:
+            await self._driver.write(lambda at: outbox.post(at, rows))
+
+    async def outgoing(self, channel: str, account: str, threads: Collection[str] | None = None) -> list[OutRow]:
+        return await self._driver.read(lambda _: outbox.outgoing(channel, account, threads))
+
+    async def sending(self, id: str, parts: Sequence[PartState]) -> None:
+        """Raises Conflict when the row is not open any more (a draft that was dropped meanwhile): it must not be said then."""
+        await self._driver.write(lambda _: outbox.sending(id, parts))
+
+    async def sent(self, id: str, parts: Sequence[PartState]) -> None:
+        await self._driver.write(lambda at: outbox.sent(at, id, parts))
+
+    async def unsent(self, id: str, *, retry_after: float | None, error: str, parts: Sequence[PartState] | None = None) -> None:
+        """For what was certainly not said: the row is ``ready`` again. What may have been said stays ``sending``: do not call this for it."""
+        await self._driver.write(lambda at: outbox.unsent(at, id, retry_after, error, parts))
+
+    async def retry_post(self, id: str) -> bool:
+        return await self._driver.write(lambda at: outbox.retry_post(at, id))
+
+    async def drop_post(self, id: str) -> bool:
+        return await self._driver.write(lambda at: outbox.drop_post(at, id))
+
+    # the rest
+    async def lease(self, name: str, owner: str, ttl: float) -> int | None:
+        return await self._driver.write(lambda at: people.lease(at, name, owner, ttl))
+
+    async def unlease(self, name: str, owner: str) -> None:
+        await self._driver.write(lambda _: people.unlease(name, owner))
+
+    async def audit(self, kind: str, body: str) -> None:
+        await self._driver.write(lambda at: people.audit(at, self._writer, kind, body))
+
+    async def retry_arrival(self, thread: str, seq: int) -> bool:
+        return await self._driver.write(lambda at: arrivals.retry_arrival(at, thread, seq), thread)
+
+    async def prune(self, before: datetime) -> int:
+        """Returns how many rows went or were ended."""
+        total, limit = 0, milliseconds(before)
+        while (count := await self._driver.write(pruning.note_orphans)) > 0:
+            total += count
+        for part in range(pruning.PARTS):
+            while True:
+                count = await self._driver.write(lambda at, part=part: pruning.prune_batch(at, limit, part))
+                total += count
+                if count < pruning.BATCH:
+                    break
+        return total

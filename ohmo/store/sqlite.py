@@ -1,0 +1,133 @@
+"""The store in one SQLite file: one writer thread, readers that never wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+
+from ohmo.failpoints import Failpoint
+from ohmo.store.health import Health, examine
+from ohmo.store.listeners import Hear, Listeners
+from ohmo.store.schema import MIGRATIONS
+from ohmo.store.sql import SqlStore
+from ohmo.store.statements import MakeOp, Moment, T, milliseconds
+from ohmo.store.writer import Writer, failure, run
+
+BUSY_SECONDS = 30.0
+
+
+def connect(path: Path, *, writing: bool) -> sqlite3.Connection:
+    """A connection for one thread. Durable at every commit; statements stay prepared."""
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA journal_size_limit = 16777216")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    if not writing:
+        connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+class _Reader:
+    """A connection in a thread of its own."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path = path
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._connection: sqlite3.Connection | None = None
+
+    async def read(self, make: MakeOp[T], now: int) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, make, now)
+
+    def _read(self, make: MakeOp[T], now: int) -> T:
+        try:
+            if self._connection is None:
+                self._connection = connect(self._path, writing=False)
+            self._connection.execute("BEGIN")
+            try:
+                return run(self._connection, make(Moment(now)))
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise failure(error, str(self._path)) from error
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._pool, self._disconnect)
+        self._pool.shutdown()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+
+class SqliteDriver:
+    """``Driver`` over one file that exists and has the present schema. ``fatal`` is told once when only a restart helps."""
+
+    def __init__(self, path: Path, clock: Callable[[], datetime], fatal: Callable[[str], None]) -> None:
+        self._clock = clock
+        self.listeners = Listeners()
+        self._writer = Writer(str(path), lambda: connect(path, writing=True), self.listeners.tell, fatal)
+        self._short, self._slow = _Reader(path, "store-reader"), _Reader(path, "store-reports")
+
+    def start(self) -> None:
+        self._writer.start()
+
+    async def write(self, make: MakeOp[T], lock: str = "") -> T:  # noqa: ARG002  # one writer needs no lock order
+        return await self._writer.submit(make, milliseconds(self._clock()))
+
+    async def read(self, make: MakeOp[T], *, slow: bool = False) -> T:
+        return await (self._slow if slow else self._short).read(make, milliseconds(self._clock()))
+
+    async def close(self) -> None:
+        await self._short.close()
+        await self._slow.close()
+        await self._writer.close()  # last: the last connection to close folds the log into the file
+
+
+class SqliteStore(SqlStore):
+    """Store and Reports in one file.
+
+    ``health``: what was found at the start. ``fatal``: resolved with one line when only a restart can help (a failed fsync, a damaged page)."""
+
+    def __init__(self, driver: SqliteDriver, health: Health, fatal: asyncio.Future[str], *, new_id: Callable[[], str], writer: str) -> None:
+        super().__init__(driver, new_id=new_id, writer=writer)
+        self.health, self.fatal, self._listeners = health, fatal, driver.listeners
+
+    def listen(self, hear: Hear) -> Callable[[], None]:
+        return self._listeners.listen(hear)
+
+
+@asynccontextmanager
+async def open_sqlite(
+    path: Path,
+    *,
+    clock: Callable[[], datetime],
+    new_id: Callable[[], str],
+    writer: str,
+    failpoint: Failpoint,
+    migrations: Mapping[int, Sequence[str]] = MIGRATIONS,
+) -> AsyncGenerator[SqliteStore]:
+    """The store at ``path``; made when it is missing, brought forward when it is older, put aside when it is damaged (see ``health``).
+
+    The caller owns the home (``ohmo.store.lock``). Raises NewerSchema (file untouched), Unavailable (disk)."""
+    health = await asyncio.to_thread(examine, path, clock, failpoint, migrations)
+    fatal: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def report(reason: str) -> None:
+        if not fatal.done():
+            fatal.set_result(reason)
+
+    driver = SqliteDriver(path, clock, report)
+    driver.start()
+    try:
+        yield SqliteStore(driver, health, fatal, new_id=new_id, writer=writer)
+    finally:
+        await driver.close()
+        fatal.cancel()

@@ -1,0 +1,73 @@
+"""The words between operations and drivers: an operation is a generator that yields statements and is sent their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeVar
+
+from ohmo.contracts.store import Hint
+
+Value = str | int | None
+Statement = tuple[str, tuple[Value, ...]]
+"""SQL with ``?`` for every value; the text is the same on both engines. ``/*skip locked*/`` is the one dialect word."""
+Row = tuple[Any, ...]
+Rows = list[Row]
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Op = Generator[Statement, Rows, T]
+
+
+@dataclass(slots=True)
+class Moment:
+    """When an operation happens (ms UTC, from the injected clock) and what it will have changed once it is committed."""
+
+    now: int
+    hints: list[Hint] = field(default_factory=list[Hint])
+
+    def later(self, seconds: float) -> int:
+        return self.now + round(seconds * 1000)
+
+    def ready(self, thread: str, channel: str = "", account: str = "") -> None:
+        self.hints.append(Hint("ready", thread, channel, account))
+
+    def spoke(self, thread: str, channel: str, account: str) -> None:
+        self.hints.append(Hint("post", thread, channel, account))
+
+    def asked(self, thread: str) -> None:
+        self.hints.append(Hint("approval", thread))
+
+
+class Undo(Exception):
+    """Roll this operation back and return ``value``: it turned out that nothing may be written."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__()
+        self.value = value
+
+
+class MakeOp(Protocol[T_co]):
+    """Starts an operation afresh; a driver may do so again when the engine asks to repeat the transaction."""
+
+    def __call__(self, at: Moment, /) -> Op[T_co]: ...  # pyright: ignore[reportInvalidTypeVarUse]
+
+
+class Driver(Protocol):
+    """An engine. Raises Unavailable, LeaseLost, Conflict, Damaged."""
+
+    async def write(self, make: MakeOp[T], lock: str = "") -> T:
+        """One transaction of its own, all or nothing; returns after the commit. ``lock``: the only thread it will lock, when that is known."""
+        ...
+
+    async def read(self, make: MakeOp[T], *, slow: bool = False) -> T:
+        """One consistent snapshot, never waiting for the writer. ``slow``: a report, kept away from the short reads."""
+        ...
+
+
+def milliseconds(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
+
+
+def instant(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

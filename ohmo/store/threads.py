@@ -1,0 +1,83 @@
+"""Owning a thread: the lease on its row, fenced by its generation."""
+
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ohmo.contracts.errors import LeaseLost
+from ohmo.contracts.store import Claim
+from ohmo.store.codec import column, read_settings
+from ohmo.store.numbers import WAITING, address_of, hold
+from ohmo.store.statements import Moment, Op
+
+# Two statements: what is picked is locked first, then taken with the fresh row. Readiness is a column of that row, never a subquery.
+_PICK = """SELECT thread, owner FROM threads WHERE ready_at IS NOT NULL AND ready_at <= ? AND until <= ?
+ORDER BY ready_at, thread LIMIT ? /*skip locked*/"""
+_TAKE = """UPDATE threads SET owner = ?, until = ?, generation = generation + 1 WHERE thread = ?
+RETURNING generation, channel, account, chat, topic, session_seq, settings"""
+_DIED = "UPDATE turns SET starts = starts + 1 WHERE thread = ? AND state IN ('running','parked') AND state = 'running'"
+
+
+def claim(at: Moment, owner: str, limit: int, ttl: float, until: float) -> Op[list[Claim]]:
+    """``until``: the holder's own monotonic deadline."""
+    picked = yield _PICK, (at.now, at.now, limit)
+    claims: list[Claim] = []
+    for thread, former in picked:
+        rows = yield _TAKE, (owner, at.later(ttl), thread)
+        generation, *place, session_seq, settings = rows[0]
+        if former is not None and former != owner:
+            yield _DIED, (thread,)
+        claims.append(Claim(thread, generation, until, owner, address_of(tuple(place)), session_seq, read_settings(settings)))
+    return claims
+
+
+def renew(at: Moment, claims: Sequence[Claim], ttl: float) -> Op[set[Claim]]:
+    """``until > 0``: a lease that was given back while this renewal was on its way must not be armed again."""
+    lost: set[Claim] = set()
+    for one in sorted(claims, key=lambda c: c.thread):
+        rows = yield (
+            "UPDATE threads SET until = ? WHERE thread = ? AND owner = ? AND generation = ? AND until > 0 RETURNING thread",
+            (at.later(ttl), one.thread, one.owner, one.generation),
+        )
+        if not rows:
+            lost.add(one)
+    return lost
+
+
+_RELEASE = f"""UPDATE threads SET owner = NULL, until = 0, ready_at = CASE
+  WHEN parked = 1 THEN NULL
+  WHEN EXISTS (SELECT 1 FROM turns t WHERE t.thread = threads.thread AND t.state IN ('running','parked')) THEN ?
+  WHEN EXISTS (SELECT 1 FROM inbox i WHERE i.thread = threads.thread AND {WAITING}) THEN ?
+  ELSE NULL END WHERE thread = ? RETURNING ready_at"""
+
+
+def release(at: Moment, one: Claim, turn: str | None, retry_after: float, error: str | None) -> Op[None]:
+    yield from hold(one)
+    if turn is not None and error is not None:
+        yield (
+            "UPDATE turns SET attempts = attempts + 1, reason = ? WHERE turn = ? AND thread = ? AND state = 'running'",
+            (column(error), turn, one.thread),
+        )
+    again = at.later(retry_after)
+    rows = yield _RELEASE, (again, again, one.thread)
+    if rows[0][0] is not None:
+        at.ready(one.thread, one.address.channel, one.address.account)
+
+
+def reclaim(owner: str) -> Op[int]:
+    """A thread that is held always has its time of readiness, so the small index finds them all."""
+    rows = yield "SELECT thread FROM threads WHERE ready_at IS NOT NULL AND owner IS NOT NULL AND owner <> ? ORDER BY thread", (owner,)
+    for (thread,) in rows:
+        yield "UPDATE threads SET owner = NULL, until = 0, generation = generation + 1 WHERE thread = ?", (thread,)
+        yield _DIED, (thread,)
+    yield "UPDATE leases SET until = 0 WHERE owner <> ?", (owner,)
+    return len(rows)
+
+
+def must_hold(one: Claim) -> Op[None]:
+    """Raises LeaseLost; locks nothing, for a look that writes nothing."""
+    rows = yield "SELECT 1 FROM threads WHERE thread = ? AND owner = ? AND generation = ?", (one.thread, one.owner, one.generation)
+    if not rows:
+        raise LeaseLost

@@ -1,0 +1,184 @@
+"""A turn's life between its start and its end: what it records, says, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from ohmo.contracts.errors import LeaseLost
+from ohmo.contracts.messages import Step, Usage
+from ohmo.contracts.store import Claim, Closing, Ending, PostRow
+from ohmo.store.codec import column
+from ohmo.store.numbers import Home, find_home, give_back, hold, lock_thread, reserve
+from ohmo.store.outbox import close, open_drafts, speak, take_draft
+from ohmo.store.statements import Moment, Op, Undo, instant
+from ohmo.store.steps import append
+
+_USAGE = """INSERT INTO usage (id, at, day, thread, turn, person, model, purpose, input, cached, written, output, micro_usd)
+VALUES (?, ?, ?, ?, ?, (SELECT person FROM turns WHERE turn = ?), ?, ?, ?, ?, ?, ?, ?)"""
+
+
+def home_of(claim: Claim) -> Home:
+    return Home(claim.thread, claim.address)
+
+
+def record(
+    at: Moment, claim: Claim, turn: str, steps: Sequence[Step], posts: Sequence[PostRow], usage: tuple[str, Usage] | None
+) -> Op[tuple[int, ...]]:
+    """``usage`` comes with the id of its row."""
+    home = home_of(claim)
+    _, numbers = yield from reserve(at, home, posts, len(steps), lambda count: hold(claim, count, turn))
+    written = yield from append(at, claim.thread, numbers, turn, steps)
+    yield from speak(at, home, numbers, posts, turn)
+    if usage is not None:
+        number, spent = usage
+        yield (
+            _USAGE,
+            (
+                *(number, at.now, instant(at.now).date().isoformat(), claim.thread, turn, turn, column(spent.model), spent.purpose),
+                *(spent.input, spent.cached, spent.written, spent.output, spent.micro_usd),
+            ),
+        )
+    return tuple(written)
+
+
+_END_TURN = "UPDATE turns SET state = ?, ended = ?, reason = ? WHERE turn = ?"
+_END_TAKEN = "UPDATE inbox SET state = 'ended', ending = ?, reason = ?, ended_at = ? WHERE turn = ? AND state = 'taken'"
+
+
+def end_turn(at: Moment, turn: str, state: Literal["done", "failed", "stopped"], reason: str) -> Op[None]:
+    yield _END_TURN, (state, at.now, column(reason) or None, turn)
+
+
+def end_taken(at: Moment, turn: str, ending: Ending, reason: str = "") -> Op[None]:
+    yield _END_TAKEN, (ending, column(reason) or None, at.now, turn)
+
+
+def finish(
+    at: Moment,
+    claim: Claim,
+    turn: str,
+    steps: Sequence[Step],
+    posts: Sequence[PostRow],
+    ended: tuple[Literal["done", "failed", "stopped"], str],
+) -> Op[None]:
+    home, (state, reason) = home_of(claim), ended
+    _, numbers = yield from reserve(at, home, posts, len(steps), lambda count: hold(claim, count, turn))
+    yield from append(at, claim.thread, numbers, turn, steps)
+    posts = list(posts)
+    draft = yield from take_draft(at, turn)
+    first = next((i for i, post in enumerate(posts) if home.destination(post) == home.thread), None)
+    if draft is not None and first is not None and posts[first].target is None:
+        posts[first] = replace(posts[first], kind="edit", target=draft)
+    yield from speak(at, home, numbers, posts, turn)
+    if state == "done":
+        yield (
+            """UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = ? WHERE thread = ? AND seq =
+            (SELECT seq FROM inbox WHERE turn = ? AND state = 'taken' ORDER BY sort, seq LIMIT 1)""",
+            (at.now, claim.thread, turn),
+        )
+        yield from end_taken(at, turn, "merged")
+    else:
+        yield from end_taken(at, turn, "dead" if state == "failed" else "stopped", reason)
+    yield from end_turn(at, turn, state, reason)
+    yield from give_back(at, claim.thread)
+
+
+def interrupt(at: Moment, claim: Claim, turn: str, closing: Closing) -> Op[None]:
+    yield from hold(claim, 0, turn)
+    yield from close(at, home_of(claim), (yield from open_drafts(turn)), closing)
+    yield from end_taken(at, turn, "merged")
+    yield from end_turn(at, turn, "stopped", "interrupted by a newer message")
+    yield from give_back(at, claim.thread)
+
+
+def draft(at: Moment, claim: Claim, turn: str, row: PostRow) -> Op[bool]:
+    rows = yield (
+        """SELECT generation, owner, EXISTS (SELECT 1 FROM turns WHERE turn = ? AND turns.thread = threads.thread AND state = 'running')
+        FROM threads WHERE thread = ?""",
+        (turn, claim.thread),
+    )
+    if not rows or rows[0][0] != claim.generation:
+        raise LeaseLost
+    if rows[0][1] != claim.owner or not rows[0][2]:
+        raise Undo(False)
+    home = home_of(claim)
+    _, numbers = yield from reserve(at, home, [row], 0, lambda count: hold(claim, count, turn))
+    yield from speak(at, home, numbers, [replace(row, kind="draft")], turn)
+    return True
+
+
+_STOP_SAID = """UPDATE inbox SET state = 'ended', ending = 'stopped', reason = ?, ended_at = ?
+WHERE thread = ? AND seq < ? AND state = ? AND kind IN ('message','wake','edit') RETURNING seq"""
+
+
+def stop(at: Moment, command: tuple[str, int], person: str, fresh: bool, posts: Sequence[PostRow], closing: Closing) -> Op[int]:
+    """What is stopped is defined by the number of the command: done again after a crash, it stops nothing that was said later."""
+    thread, seq = command
+    home = yield from find_home(thread)
+    if home is None:
+        raise Undo(0)
+    _, numbers = yield from reserve(at, home, posts, 0, lambda count: lock_thread(thread, count))
+    own = yield (
+        """UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = ? WHERE thread = ? AND seq = ? AND state <> 'ended'
+        RETURNING seq""",
+        (at.now, thread, seq),
+    )
+    if not own:
+        raise Undo(0)
+    reason = f"stopped by {person}"
+    turn = yield from _turn_begun_before(thread, seq)
+    count = 0
+    for rows in (
+        (yield _STOP_SAID, (column(reason), at.now, thread, seq, "waiting")),
+        (yield _STOP_SAID, (column(reason), at.now, thread, seq, "taken")) if turn is not None else [],
+    ):
+        count += len(rows)
+    yield "UPDATE threads SET generation = generation + 1 WHERE thread = ?", (thread,)
+    if turn is not None:
+        yield from _stop_turn(at, home, turn, reason, closing)
+    yield from speak(at, home, numbers, posts, None)
+    yield from _stopped_lease(at, thread, fresh)
+    return count
+
+
+def _turn_begun_before(thread: str, seq: int) -> Op[str | None]:
+    """The open turn, when it took something that was said before the command."""
+    rows = yield "SELECT turn FROM turns WHERE thread = ? AND state IN ('running','parked')", (thread,)
+    if not rows:
+        return None
+    older = yield "SELECT 1 FROM inbox WHERE turn = ? AND state = 'taken' AND seq < ? LIMIT 1", (rows[0][0], seq)
+    return rows[0][0] if older else None
+
+
+def _stop_turn(at: Moment, home: Home, turn: str, reason: str, closing: Closing) -> Op[None]:
+    # What was said after the command and had been steered into the turn waits again: it must not be lost with it.
+    yield "UPDATE inbox SET state = 'waiting', turn = NULL WHERE turn = ? AND state = 'taken'", (turn,)
+    yield from end_turn(at, turn, "stopped", reason)
+    drafts = yield from open_drafts(turn)
+    cards = yield "SELECT id FROM approvals WHERE turn = ? AND thread = ? AND state = 'asked'", (turn, home.thread)
+    yield (
+        "UPDATE approvals SET state = 'void', answered_at = ? WHERE turn = ? AND thread = ? AND state IN ('queued','asked')",
+        (at.now, turn, home.thread),
+    )
+    yield from close(at, home, [*drafts, *(row[0] for row in cards)], closing)
+    if cards:
+        at.asked(home.thread)
+
+
+def _stopped_lease(at: Moment, thread: str, fresh: bool) -> Op[None]:
+    """A turn that is still open began after the command: it goes on under a new claim, and belongs to the new session."""
+    opened = yield "SELECT turn, state FROM turns WHERE thread = ? AND state IN ('running','parked')", (thread,)
+    if fresh and not opened:
+        yield "UPDATE threads SET session_seq = next_seq WHERE thread = ?", (thread,)
+    elif fresh:
+        yield (
+            "UPDATE threads SET session_seq = COALESCE((SELECT MIN(seq) FROM steps WHERE thread = ? AND turn = ?), next_seq) WHERE thread = ?",
+            (thread, opened[0][0], thread),
+        )
+    if not opened:
+        yield from give_back(at, thread)
+    elif opened[0][1] == "running":
+        yield "UPDATE threads SET owner = NULL, until = 0, ready_at = ? WHERE thread = ?", (at.now, thread)
+        at.ready(thread)

@@ -1,0 +1,182 @@
+"""One thread that writes SQLite: operations that wait are committed together, each in a savepoint of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from channels.errors import Unavailable
+from ohmo.contracts.errors import Conflict, Damaged, StoreError
+from ohmo.contracts.store import Hint
+from ohmo.store.statements import MakeOp, Moment, Op, T, Undo
+
+GROUP = 256
+
+_AWAY = {  # primary result codes that say: not now; nothing was written
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "reading or writing the disk failed",
+    sqlite3.SQLITE_BUSY: "another program holds the database",
+    sqlite3.SQLITE_LOCKED: "another program holds the database",
+    sqlite3.SQLITE_READONLY: "the file system is read-only",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened",
+    sqlite3.SQLITE_NOMEM: "out of memory",
+    sqlite3.SQLITE_INTERRUPT: "the store is closing",
+}
+_BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+# After a failed fsync nobody knows what the disk holds, and a second fsync may lie: only a restart reads the truth.
+_FATAL = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+
+
+def run(connection: sqlite3.Connection, op: Op[T]) -> T:
+    """Drive one operation to its end."""
+    try:
+        sql, values = next(op)
+        while True:
+            sql, values = op.send(connection.execute(sql, values).fetchall())
+    except StopIteration as stop:
+        return stop.value
+
+
+def failure(error: BaseException, path: str) -> BaseException:
+    """The error as the contract names it."""
+    if isinstance(error, sqlite3.IntegrityError):
+        return Conflict(str(error))
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", 0)
+        primary = code & 0xFF
+        if primary in _BROKEN:
+            return Damaged(f"{path}: {error}")
+        if primary in _AWAY:
+            return Unavailable(f"{path}: {_AWAY[primary]} ({error})")
+        return StoreError(f"{path}: {error}")
+    return error
+
+
+def is_fatal(error: BaseException) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0) if isinstance(error, sqlite3.Error) else 0
+    return code in _FATAL or (code & 0xFF) in _BROKEN
+
+
+@dataclass(slots=True)
+class Job:
+    """One operation on its way, and what became of it."""
+
+    make: MakeOp[Any]
+    at: Moment
+    future: asyncio.Future[Any]
+    value: Any = None
+    error: BaseException | None = None
+
+
+class Writer:
+    """Owns the writing connection. ``submit`` on the loop; results come back with one call per group."""
+
+    def __init__(
+        self, path: str, connect: Callable[[], sqlite3.Connection], tell: Callable[[Sequence[Hint]], None], fatal: Callable[[str], None]
+    ) -> None:
+        self._path, self._connect, self._tell, self._fatal = path, connect, tell, fatal
+        self._loop = asyncio.get_running_loop()
+        self._jobs: deque[Job] = deque()
+        self._wake = threading.Condition()
+        self._closing = False
+        self._dead: str | None = None
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    async def submit(self, make: MakeOp[T], now: int) -> T:
+        if self._dead is not None or self._closing:
+            raise Unavailable(self._dead or f"{self._path}: the store is closed")
+        job = Job(make, Moment(now), self._loop.create_future())
+        with self._wake:
+            self._jobs.append(job)
+            self._wake.notify()
+        return await job.future
+
+    async def close(self) -> None:
+        """What was submitted is still committed."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        connection = self._connect()
+        try:
+            while group := self._next_group():
+                self._commit(connection, group)
+                try:
+                    self._loop.call_soon_threadsafe(self._resolve, group)
+                except RuntimeError:  # the loop is closed: nobody waits any more
+                    return
+        finally:
+            connection.close()
+
+    def _next_group(self) -> list[Job]:
+        with self._wake:
+            while not self._jobs and not self._closing:
+                self._wake.wait()
+            return [self._jobs.popleft() for _ in range(min(GROUP, len(self._jobs)))]
+
+    def _commit(self, connection: sqlite3.Connection, group: list[Job]) -> None:
+        if self._dead is not None:
+            for job in group:
+                job.error = Unavailable(self._dead)
+            return
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for job in group:
+                self._one(connection, job)
+            connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001  # one bad transaction must not end the writer
+            self._give_up(connection, group, error)
+
+    def _one(self, connection: sqlite3.Connection, job: Job) -> None:
+        connection.execute("SAVEPOINT op")
+        try:
+            job.value = run(connection, job.make(job.at))
+        except Exception as error:  # a bad operation must not fail its neighbours
+            if not connection.in_transaction or is_fatal(error):  # the engine rolled everything back, or nothing can be trusted
+                raise
+            connection.execute("ROLLBACK TO op")
+            job.at.hints.clear()
+            if isinstance(error, Undo):
+                job.value = error.value
+            else:
+                job.error = failure(error, self._path)
+        connection.execute("RELEASE op")
+
+    def _give_up(self, connection: sqlite3.Connection, group: list[Job], error: Exception) -> None:
+        known = failure(error, self._path)
+        for job in group:
+            if job.error is None:
+                job.error = known if isinstance(known, StoreError | Unavailable) else Unavailable(f"{self._path}: {error}")
+        if is_fatal(error):
+            self._dead = str(known)
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error as second:
+            self._dead = self._dead or str(failure(second, self._path))
+
+    def _resolve(self, group: list[Job]) -> None:
+        """On the loop: first the hints' listeners may look, then the callers go on."""
+        hints: list[Hint] = []
+        for job in group:
+            if job.error is None:
+                hints += job.at.hints
+            if job.future.done():  # its caller was cancelled; the write stands
+                continue
+            if job.error is None:
+                job.future.set_result(job.value)
+            else:
+                job.future.set_exception(job.error)
+        self._tell(hints)
+        if self._dead is not None:
+            self._fatal(self._dead)
