@@ -146,7 +146,7 @@ class _Reader:
             case Preview(text):
                 same = _common(self._preview, text)
                 self._preview = text
-                yield frame("preview", dumps({"keep": same, "text": text[same:]}))
+                yield frame("preview", dumps({"keep": _units(text[:same]), "text": text[same:]}))
             case Typing(on):
                 yield frame("typing", dumps({"on": on}))
             case Noticed(text):
@@ -166,10 +166,12 @@ def _with_thread(thread: str, event: Event) -> str:
 
 
 def _common(old: str, new: str) -> int:
-    """UTF-16 units (what a page counts in) of the common beginning; the usual case, growth, costs one comparison."""
-    same = (
-        len(old)
-        if new.startswith(old)
-        else next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    )
-    return len(new[:same].encode("utf-16-le")) // 2
+    """How many characters both begin with; the usual case, growth, costs one comparison."""
+    if new.startswith(old):
+        return len(old)
+    return next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+
+
+def _units(text: str) -> int:
+    """Length as a page counts it: in UTF-16 units."""
+    return len(text.encode("utf-16-le")) // 2

@@ -1,0 +1,243 @@
+"""No foreign page, no foreign name and nobody without a key comes in over TCP."""
+
+from __future__ import annotations
+
+import socket
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from ohmo.contracts.errors import ConfigError
+from ohmo.control.keys import COOKIE_LIFE, LINK_LIFE, Keys, load_token
+from ohmo.control.server import Doors
+from ohmo.control.sockets import Listen, bind_tcp, find_socket, parse_listen, unix_socket
+from tests.unit.control.small_house import SmallHouse
+
+
+@pytest.fixture
+async def doors(tmp_path: Path) -> AsyncIterator[Doors]:
+    async with SmallHouse().open(tmp_path / "run") as doors:
+        yield doors
+
+
+@pytest.fixture
+def token(tmp_path: Path, doors: Doors) -> str:
+    return (tmp_path / "run" / "token").read_text().strip()
+
+
+@pytest.fixture
+async def stranger(doors: Doors) -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        yield session
+
+
+async def status_of(session: aiohttp.ClientSession, path: str = "/api/v1/status", method: str = "GET", **headers: str) -> int:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with session.request(method, path, headers=named, allow_redirects=False) as response:
+        return response.status
+
+
+async def logged_in(session: aiohttp.ClientSession, doors: Doors) -> aiohttp.ClientSession:
+    link = doors.login_link()
+    assert link is not None
+    async with session.get(link, allow_redirects=False) as response:
+        assert (response.status, response.headers["Location"]) == (303, "/")
+        cookie = response.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    return session
+
+
+@pytest.mark.parametrize("path", ["/api/v1/status", "/api/v1/events", "/metrics", "/api/v1/web/chats", "/api/v1/nothing"])
+async def test_nobody_gets_nothing(stranger: aiohttp.ClientSession, path: str) -> None:
+    assert await status_of(stranger, path) == 401
+
+
+async def test_probes_and_the_empty_page_are_open(stranger: aiohttp.ClientSession) -> None:
+    for path in ("/healthz", "/readyz", "/", "/favicon.svg"):
+        assert await status_of(stranger, path) == 200
+
+
+async def test_the_token_opens_and_a_wrong_one_does_not(stranger: aiohttp.ClientSession, token: str) -> None:
+    assert await status_of(stranger, Authorization=f"Bearer {token}") == 200
+    assert await status_of(stranger, Authorization=f"Bearer {token}x") == 401
+    assert await status_of(stranger, Authorization="Bearer é") == 401
+
+
+async def test_a_login_link_opens_once(stranger: aiohttp.ClientSession, doors: Doors) -> None:
+    link = doors.login_link()
+    assert link is not None
+    async with stranger.get(link, allow_redirects=False) as response:
+        assert response.status == 303
+    assert await status_of(stranger) == 200
+    async with (
+        aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as another,
+        another.get(link, allow_redirects=False) as response,
+    ):
+        assert response.headers["Location"] == "/#login-failed"
+        assert "Set-Cookie" not in response.headers
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:7717", "127.0.0.1.evil.example", "localhost.evil.example:80", "[evil]", "["]
+)
+async def test_a_name_that_was_rebound_to_us_is_refused(stranger: aiohttp.ClientSession, doors: Doors, token: str, host: str) -> None:
+    assert await status_of(stranger, Host=host, Authorization=f"Bearer {token}") == 421
+    assert await status_of(stranger, "/", Host=host) == 421
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9000", "127.0.0.1:8000", "[::1]:7717"])
+async def test_our_own_names_are_welcome_through_any_tunnel(stranger: aiohttp.ClientSession, token: str, host: str) -> None:
+    assert await status_of(stranger, Host=host, Authorization=f"Bearer {token}") == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://localhost", ""])
+async def test_a_page_of_another_origin_is_refused_even_with_our_cookie(stranger: aiohttp.ClientSession, doors: Doors, origin: str) -> None:
+    await logged_in(stranger, doors)
+    assert await status_of(stranger, Origin=origin) == 403
+    assert await status_of(stranger, "/api/v1/events", Origin=origin) == 403
+    assert await status_of(stranger, "/api/v1/outbox/dead/drop", "POST", Origin=origin) == 403
+    websocket = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        "Sec-WebSocket-Version": "13",
+    }
+    async with stranger.get("/api/v1/events", headers={**websocket, "Origin": origin}) as response:
+        assert response.status == 403
+
+
+async def test_our_own_page_may_change_things(stranger: aiohttp.ClientSession, doors: Doors) -> None:
+    await logged_in(stranger, doors)
+    assert doors.url is not None
+    assert await status_of(stranger, "/api/v1/outbox/dead/drop", "POST", Origin=doors.url) == 200
+
+
+async def test_a_change_by_cookie_without_an_origin_is_refused(stranger: aiohttp.ClientSession, doors: Doors) -> None:
+    await logged_in(stranger, doors)
+    assert await status_of(stranger, "/api/v1/outbox/dead/drop", "POST") == 403
+
+
+async def test_what_another_site_embeds_is_refused_and_what_it_links_to_opens(stranger: aiohttp.ClientSession, doors: Doors) -> None:
+    await logged_in(stranger, doors)
+    for site in ("cross-site", "same-site"):
+        assert await status_of(stranger, Sec_Fetch_Site=site) == 403
+        assert await status_of(stranger, "/", Sec_Fetch_Site=site, Sec_Fetch_Mode="no-cors") == 403
+        assert await status_of(stranger, "/", Sec_Fetch_Site=site, Sec_Fetch_Mode="navigate") == 200
+
+
+async def test_a_form_cannot_post(stranger: aiohttp.ClientSession, token: str) -> None:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "text/plain"}
+    async with stranger.post("/api/v1/messages", data='{"text":"x"}', headers=headers) as response:
+        assert response.status == 415
+
+
+async def test_an_oversize_body_is_refused_with_one_line(stranger: aiohttp.ClientSession, token: str) -> None:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    async with stranger.post("/api/v1/messages", data=b"x" * (9 * 1024 * 1024), headers=headers) as response:
+        assert response.status == 413
+        assert "\n" not in (await response.json())["error"]
+
+
+async def test_every_answer_carries_the_headers(stranger: aiohttp.ClientSession) -> None:
+    for path in ("/", "/healthz", "/api/v1/status", "/nothing"):
+        async with stranger.get(path) as response:
+            policy = response.headers["Content-Security-Policy"]
+            assert "script-src 'self'" in policy
+            assert "unsafe" not in policy
+            assert "frame-ancestors 'none'" in policy
+            assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_the_page_is_cached_by_its_bytes(stranger: aiohttp.ClientSession) -> None:
+    async with stranger.get("/") as response:
+        tag, page = response.headers["ETag"], await response.text()
+    assert await status_of(stranger, "/", If_None_Match=tag) == 304
+    script = page.split('src="')[1].split('"')[0]
+    async with stranger.get(script) as response:
+        assert response.headers["Cache-Control"].endswith("immutable")
+        assert response.content_type == "text/javascript"
+    assert await status_of(stranger, "/static/old/app.js") == 200
+    assert await status_of(stranger, "/static/old/..%2f..%2fkeys.py") == 404
+    assert "<script>" not in page
+    assert " style=" not in page
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_link_grows_old_and_a_cookie_too() -> None:
+    now, monotonic = [1_000_000.0], [5.0]
+    keys = Keys("t" * 40, now=lambda: now[0], monotonic=lambda: monotonic[0])
+    late = keys.new_link()
+    monotonic[0] += LINK_LIFE + 1
+    assert keys.redeem(late) is None
+    cookie = keys.redeem(keys.new_link())
+    assert cookie is not None
+    assert keys.is_cookie(cookie)
+    assert Keys("t" * 40, now=lambda: now[0]).is_cookie(cookie), "a restart keeps the page logged in"
+    assert not Keys("u" * 40, now=lambda: now[0]).is_cookie(cookie)
+    until, rest = cookie.split(".", 1)
+    assert not keys.is_cookie(f"{int(until) + 1}.{rest}")
+    now[0] += COOKIE_LIFE + 1
+    assert not keys.is_cookie(cookie)
+    assert not keys.is_cookie("")
+    assert not keys.is_cookie("é.é.é")
+
+
+def test_the_token_stays_and_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    token = load_token(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    assert load_token(path) == token
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.write_text("short")
+    assert load_token(path) != token
+    assert [p.name for p in tmp_path.iterdir()] == ["token"]
+
+
+def test_a_taken_port_is_one_clear_line() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(
+            ConfigError, match=rf"^control.listen: 127.0.0.1:{port} is taken by another program; .*such as 127.0.0.1:{port + 1}$"
+        ):
+            bind_tcp(Listen("127.0.0.1", port))
+
+
+@pytest.mark.parametrize("text", ["7717", ":7717", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:70000"])
+def test_a_wrong_address_names_the_key(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^control\.listen: "):
+        parse_listen(text)
+
+
+def test_addresses_are_read() -> None:
+    assert parse_listen("127.0.0.1:7717") == Listen("127.0.0.1", 7717)
+    assert parse_listen("[::1]:0") == Listen("::1", 0)
+
+
+def test_the_socket_file_is_the_owners_and_a_dead_one_is_replaced(tmp_path: Path) -> None:
+    with unix_socket(tmp_path) as first:
+        path = Path(first.getsockname())
+        assert (path, stat.S_IMODE(path.stat().st_mode)) == (tmp_path / "ohmo.sock", 0o600)
+        with unix_socket(tmp_path) as second:
+            assert second.getsockname() == str(path)
+    assert not path.exists()
+
+
+def test_a_long_home_gets_its_socket_elsewhere_and_says_where(tmp_path: Path) -> None:
+    home = tmp_path / ("x" * 90)
+    home.mkdir()
+    with unix_socket(home) as bound:
+        found = find_socket(home)
+        assert str(found) == bound.getsockname()
+        assert found.is_socket()
+        (home / "ohmo.sock.path").write_text(f"{found}\n")
+        with unix_socket(home) as again:  # a life that was killed left its folder behind
+            assert not found.exists()
+            assert find_socket(home) == Path(again.getsockname())
+    assert not (home / "ohmo.sock.path").exists()
