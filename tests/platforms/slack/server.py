@@ -58,6 +58,7 @@ class Server:
         self.rules = self.workspace.rules
         self.port = 0
         self.calls: list[tuple[str, Row]] = []
+        self.clients: set[int] = set()  # client ports of Web API calls: one per TCP connection
         self.faults: deque[Fault] = deque()
         self.links: list[Link] = []
         self.opened = 0  # sockets that said hello
@@ -91,7 +92,7 @@ class Server:
         self.routes(app)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        await self._listen(port)
+        await self._serve(self._bind(port))
         try:
             yield self
         finally:
@@ -103,14 +104,18 @@ class Server:
     def routes(self, app: web.Application) -> None:
         """A subprocess adds its control doors here."""
 
-    async def _listen(self, port: int) -> None:
-        assert self._runner is not None
-        assert self._runner.server is not None
+    def _bind(self, port: int) -> socket.socket:
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", port))
-        self._listening = await asyncio.get_running_loop().create_server(self._runner.server, sock=sock, backlog=128)
+        sock.listen(128)  # from here on the system takes connections, even before the loop serves them
         self.port = sock.getsockname()[1]
+        return sock
+
+    async def _serve(self, sock: socket.socket) -> None:
+        assert self._runner is not None
+        assert self._runner.server is not None
+        self._listening = await asyncio.get_running_loop().create_server(self._runner.server, sock=sock, backlog=128)
 
     def _stop_listening(self) -> None:
         if self._listening is not None:
@@ -118,7 +123,7 @@ class Server:
             self._listening = None
 
     def down(self, away: bool) -> None:
-        """Refuses connections while away; open ones are reset. Coming back takes one turn of the loop."""
+        """Refuses connections while away; open ones are reset."""
         self._away = away
         if away:
             self._stop_listening()
@@ -129,9 +134,10 @@ class Server:
                     connection.transport.abort()
             self.links.clear()
         elif self._listening is None:
-            self._returning = asyncio.get_running_loop().create_task(self._listen(self.port))
+            self._returning: asyncio.Task[None] = asyncio.get_running_loop().create_task(self._serve(self._bind(self.port)))
 
     def cut(self) -> None:
+        """Every live connection is reset; new ones are welcome."""
         for link in list(self.links):
             transport = link.ws._req.transport if link.ws._req is not None else None
             if transport is not None:
@@ -162,6 +168,8 @@ class Server:
         elif request.can_read_body:
             args |= {name: decoded(value) for name, value in (await request.post()).items()}
         self.calls.append((method, args))
+        if request.transport is not None:
+            self.clients.add(request.transport.get_extra_info("peername")[1])
         self.changed()
         fault = next((fault for fault in self.faults if method in fault.methods), None)
         if fault is not None:

@@ -1,0 +1,1 @@
+"""Loopback Slack for tests."""
