@@ -14,10 +14,14 @@ from ohmo.contracts.tool import CallContext, Question, ToolOutput, Verdict
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call of the last model step that has no result yet. ``started``: it may have had its effect."""
+    """A call of the last model step that has no result yet.
+
+    ``started``: it may have had its effect. ``interrupted``: it was asked for in an earlier run of this turn.
+    """
 
     call: ToolCall
     started: bool
+    interrupted: bool = False
 
 
 class Ledger(Protocol):

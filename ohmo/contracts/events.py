@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from channels.contract import Address
 from ohmo.contracts.messages import ToolResult, Usage
 
 
@@ -71,7 +72,15 @@ class CompactionProgress(OfTurn):
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted(OfTurn):
+    """``address``: where its answer goes, None when nobody is told."""
+
     person: str
+    address: Address | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextReset(OfTurn):
+    """The model begins its answer anew: every delta since its last ModelDone is void."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +91,16 @@ class TurnEnded(OfTurn):
     text: str
 
 
-Event = TurnStarted | TurnEnded | TextDelta | ModelDone | ToolStarted | ToolProgress | ToolDone | Status | Failure | CompactionProgress
+Event = (
+    TurnStarted
+    | TurnEnded
+    | TextReset
+    | TextDelta
+    | ModelDone
+    | ToolStarted
+    | ToolProgress
+    | ToolDone
+    | Status
+    | Failure
+    | CompactionProgress
+)

@@ -45,6 +45,21 @@ class Reply:
     usage: Usage
 
 
+@dataclass(frozen=True, slots=True)
+class Notice(Delta):
+    """A line for the person who waits: overloaded, trying again, another model is asked. An empty delta to whoever does not know it."""
+
+    text: str = ""
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted(Delta):
+    """The answer begins anew: every delta so far is void."""
+
+    text: str = ""
+
+
 ModelEvent = Delta | Reply  # any number of Delta, then exactly one Reply
 
 

@@ -1,0 +1,82 @@
+"""Two bounded queues in front of the store: what is published is awaited until it is durable, what is emitted is never waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from channels.errors import Unavailable
+from ohmo.bus.events import EventStream
+from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.errors import StoreError
+from ohmo.contracts.store import Accepted, CursorSave, Seat
+
+Seated = tuple[Arrival, Seat]
+Accept = Callable[[Sequence[Seated], CursorSave | None], Awaitable[list[Accepted]]]
+Tell = Callable[[Sequence[tuple[Accepted, Arrival, Seat]]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one platform handed over at once."""
+
+    arrivals: tuple[Arrival, ...]
+    cursor: CursorSave | None
+    stored: asyncio.Future[list[Accepted]]
+
+
+class MessageBus:
+    """``seat`` decides where an arrival belongs; ``accept`` stores a batch in one transaction; ``tell`` is called in commit order with
+    what is new. ``bound``: batches that may wait; when it is reached publish waits, and so does the platform.
+    ``inbound`` batches are handed to the store one after the other without waiting for each commit: the writer groups them."""
+
+    def __init__(
+        self, *, seat: Callable[[Arrival], Seat], accept: Accept, tell: Tell, failpoint: Callable[[str], None], bound: int = 1024
+    ) -> None:
+        self.inbound: asyncio.Queue[Batch] = asyncio.Queue(bound)
+        self.outbound = EventStream(bound)
+        self._seat, self._accept, self._tell, self._failpoint = seat, accept, tell, failpoint
+        self._width = asyncio.Semaphore(64)
+
+    async def publish(self, arrivals: Sequence[Arrival], cursor: CursorSave | None = None) -> list[Accepted]:
+        """Returns after the commit. Raises Unavailable (nothing may be acknowledged) and LeaseLost (the cursor is fenced off)."""
+        self._failpoint("inbound.received")
+        batch = Batch(tuple(arrivals), cursor, asyncio.get_running_loop().create_future())
+        await self.inbound.put(batch)
+        found = await batch.stored
+        self._failpoint("inbound.stored")
+        return found
+
+    async def run(self) -> None:
+        """Until cancelled; batches that were not stored by then fail with Unavailable."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    batch = await self.inbound.get()
+                    await self._width.acquire()
+                    group.create_task(self._store(batch), name="bus.store")
+        finally:
+            while not self.inbound.empty():
+                _fail(self.inbound.get_nowait(), Unavailable("the daemon is stopping"))
+
+    async def _store(self, batch: Batch) -> None:
+        try:
+            seated = [(arrival, self._seat(arrival)) for arrival in batch.arrivals]
+            accepted = await self._accept(seated, batch.cursor) if seated or batch.cursor is not None else []
+        except (Unavailable, StoreError) as error:
+            _fail(batch, error)
+        except asyncio.CancelledError:
+            _fail(batch, Unavailable("the daemon is stopping"))
+            raise
+        else:
+            self._tell([(got, arrival, seat) for got, (arrival, seat) in zip(accepted, seated, strict=True) if not got.duplicate])
+            if not batch.stored.done():
+                batch.stored.set_result(accepted)
+        finally:
+            self._width.release()
+
+
+def _fail(batch: Batch, error: Exception) -> None:
+    if not batch.stored.done():
+        batch.stored.set_exception(error)

@@ -1,0 +1,63 @@
+"""What running turns say, fanned out to whoever watches. Ephemeral: a slow watcher loses events, never delays a turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+
+from ohmo.contracts.events import Event
+
+Heard = tuple[str, Event]
+
+
+class _Ear:
+    """One watcher's bounded queue; when it is full the oldest event goes."""
+
+    def __init__(self, bound: int) -> None:
+        self._events: deque[Heard] = deque(maxlen=bound)
+        self._ready = asyncio.Event()
+        self.dropped = 0
+
+    def hear(self, heard: Heard) -> None:
+        if len(self._events) == self._events.maxlen:
+            self.dropped += 1
+        self._events.append(heard)
+        self._ready.set()
+
+    async def __aiter__(self) -> AsyncIterator[Heard]:
+        while True:
+            while self._events:
+                yield self._events.popleft()
+            self._ready.clear()
+            await self._ready.wait()
+
+
+class EventStream:
+    """``bound``: events a watcher may lag behind. ``dropped`` counts what slow watchers lost."""
+
+    def __init__(self, bound: int = 1024) -> None:
+        self._bound = bound
+        self._ears: list[_Ear] = []
+        self._gone = 0
+
+    @property
+    def dropped(self) -> int:
+        return self._gone + sum(ear.dropped for ear in self._ears)
+
+    def emit(self, thread: str, event: Event) -> None:
+        """From a turn; never waits."""
+        for ear in self._ears:
+            ear.hear((thread, event))
+
+    @contextmanager
+    def listen(self) -> Generator[AsyncIterator[Heard]]:
+        """Thread and event of every running turn from now on."""
+        ear = _Ear(self._bound)
+        self._ears.append(ear)
+        try:
+            yield aiter(ear)
+        finally:
+            self._ears.remove(ear)
+            self._gone += ear.dropped

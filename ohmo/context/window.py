@@ -1,0 +1,87 @@
+"""How much of a conversation fits: whole exchanges, the oldest left out first, in large pieces so that the byte prefix stays for long.
+
+Deterministic in the steps alone, so that a restart sends what would have been sent without it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from ohmo.contracts.messages import CallResult, Compaction, Image, ModelStep, Step, Text, Thinking, ToolCall, UserStep
+
+IMAGE_TOKENS = 1_600  # the most Anthropic and OpenAI bill for one picture
+KEEP_SHARE = 0.6  # of the budget that stays after a cut
+
+
+def tokens_of(text: str) -> int:
+    """An estimate that is rather too high: 3.5 Latin characters or one Han, kana or Hangul character a token."""
+    wide = sum(1 for char in text if char >= "\u2e80") if not text.isascii() else 0
+    return int((len(text) - wide) / 3.5) + wide + 4
+
+
+def step_tokens(step: Step) -> int:
+    """Estimated tokens of one step; 0 for steps the model never sees."""
+    match step:
+        case UserStep(blocks, _, _):
+            return sum(IMAGE_TOKENS if isinstance(block, Image) else tokens_of(block.text) for block in blocks)
+        case ModelStep(blocks, _, _):
+            return sum(map(_block_tokens, blocks))
+        case CallResult(result):
+            return tokens_of(result.text) + IMAGE_TOKENS * len(result.images)
+        case Compaction(summary, _):
+            return tokens_of(summary)
+        case _:
+            return 0
+
+
+def _block_tokens(block: Text | Thinking | ToolCall) -> int:
+    match block:
+        case Text(text):
+            return tokens_of(text)
+        case Thinking(_, opaque):
+            return tokens_of(opaque)
+        case ToolCall(_, name, arguments, _):
+            return tokens_of(name) + tokens_of(json.dumps(dict(arguments), ensure_ascii=False, default=str))
+
+
+class Window:
+    """Where the conversation begins for the model. Fed with every step once, in order; ``start`` is an index into them.
+
+    ``budget``: tokens for the conversation (the model's window less system, tools, answer and reserve).
+    """
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._sizes: list[int] = []
+        self._starts: list[int] = []  # indexes where an exchange begins (a person speaks)
+        self._sum = 0
+        self.start = 0
+
+    def add(self, step: Step) -> None:
+        """Append; may move ``start``."""
+        size = step_tokens(step)
+        if isinstance(step, UserStep) and step.source != "steer":
+            self._starts.append(len(self._sizes))
+        self._sizes.append(size)
+        self._sum += size
+        if self._sum > self._budget:
+            self.shrink(int(self._budget * KEEP_SHARE))
+
+    def shrink(self, target: int | None = None) -> bool:
+        """Leave out the oldest exchanges until at most ``target`` tokens stay (default: half of what is there). False: nothing more to leave out."""
+        target = self._sum // 2 if target is None else target
+        before = self.start
+        for start in self._starts:
+            if start <= self.start:
+                continue
+            if self._sum <= target:
+                break
+            self._sum -= sum(self._sizes[self.start : start])
+            self.start = start
+        return self.start > before
+
+
+def visible(steps: Sequence[Step], start: int) -> tuple[Step, ...]:
+    """The steps from ``start`` on."""
+    return tuple(steps[start:])

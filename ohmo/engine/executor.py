@@ -1,0 +1,181 @@
+"""Tool calls: prepare, gate, execute, finish. Every exit is a value."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+from pydantic import BaseModel, ValidationError
+
+from ohmo.contracts.agent import Ledger, OpenCall, Parked
+from ohmo.contracts.events import ToolDone, ToolProgress, ToolStarted
+from ohmo.contracts.messages import CallStarted, ToolCall, ToolResult
+from ohmo.contracts.tool import Allow, Ask, CallContext, Deny, Footprint, Gate, Question, Tool, ToolOutput, Verdict
+from ohmo.engine.guard import LoopGuard
+from ohmo.engine.stream import Emit, merged
+
+NOT_EXECUTED = "Interrupted by a restart before it ran: not executed. Ask for it again if it is still wanted."
+UNKNOWN = "Interrupted by a restart while it ran: its effect is unknown. It was not run again. Look at what it left behind before going on, and tell the person."
+ToolEvent = ToolStarted | ToolProgress | ToolDone
+Explain = Callable[[str, ValidationError], str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    call: ToolCall
+    tool: Tool[Any]
+    arguments: BaseModel
+    footprint: Footprint
+
+
+class Executor:
+    """``explain`` turns a validation error into one line for the model; ``failpoint`` is hit as tool.before, tool.running, tool.after."""
+
+    def __init__(
+        self, tools: Mapping[str, Tool[Any]], gate: Gate, *, width: int = 8, explain: Explain, failpoint: Callable[[str], None]
+    ) -> None:
+        self._tools = tools
+        self._gate = gate
+        self._width = width
+        self._explain = explain
+        self._failpoint = failpoint
+        self._writing: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
+
+    async def execute(self, turn: str, calls: Sequence[OpenCall], ledger: Ledger, guard: LoopGuard) -> AsyncGenerator[ToolEvent | Parked]:
+        """Runs what may run, ``width`` at a time; what needs a person is returned as one Parked at the end."""
+        questions: dict[str, tuple[ToolCall, Question]] = {}
+
+        def work(one: OpenCall) -> Callable[[Emit[ToolEvent]], Any]:
+            async def run(emit: Emit[ToolEvent]) -> None:
+                if (question := await self._one(turn, one, ledger, guard, emit)) is not None:
+                    questions[one.call.id] = (one.call, question)
+
+            return run
+
+        async with aclosing(merged([work(one) for one in calls], width=self._width)) as events:
+            async for event in events:
+                yield event
+        if questions:
+            yield Parked(tuple(questions[one.call.id] for one in calls if one.call.id in questions))
+
+    async def _one(self, turn: str, one: OpenCall, ledger: Ledger, guard: LoopGuard, emit: Emit[ToolEvent]) -> Question | None:
+        call = one.call
+        context = ledger.call_context(call, lambda text: emit(ToolProgress(turn, call.id, text)))
+
+        async def end(output: ToolOutput) -> None:
+            hint = guard.note(call, output.result)
+            if hint is not None:
+                output = replace(output, result=replace(output.result, text=f"{output.result.text}\n\n{hint}"))
+            await ledger.result(output)
+            emit(ToolDone(turn, call.id, output.result))
+
+        prepared = self._prepare(call, context)
+        if isinstance(prepared, str):
+            await end(_error(call, prepared))
+        elif one.started and prepared.footprint.effect == "once":
+            await end(_error(call, UNKNOWN))
+        else:
+            return await self._gated(turn, prepared, one, ledger, context, emit, end)
+        return None
+
+    async def _gated(
+        self,
+        turn: str,
+        prepared: _Prepared,
+        one: OpenCall,
+        ledger: Ledger,
+        context: CallContext,
+        emit: Emit[ToolEvent],
+        end: Callable[[ToolOutput], Any],
+    ) -> Question | None:
+        call, approved = one.call, False
+
+        async def answered(digest: str) -> Verdict | None:
+            nonlocal approved
+            verdict = await ledger.answered(call.id, digest)
+            approved = verdict is not None and verdict.state == "allowed"
+            return verdict
+
+        decision = await self._gate.judge(call, prepared.footprint, context, answered)
+        if one.interrupted and not one.started and not approved and prepared.footprint.effect != "none" and not isinstance(decision, Deny):
+            # Its absence in the log proves that it did not run; what the person saw in between may have made it unwanted.
+            await end(_error(call, NOT_EXECUTED))
+            return None
+        match decision:
+            case Deny(layer, reason):
+                await end(_error(call, f"Not allowed ({layer}): {reason}"))
+            case Ask(_, question):
+                return question
+            case Allow(_, arguments, word):
+                if arguments is not None:
+                    rewritten = self._prepare(replace(call, arguments=arguments), context)  # pyright: ignore[reportArgumentType]
+                    if isinstance(rewritten, str):
+                        await end(_error(call, rewritten))
+                        return None
+                    prepared = rewritten
+                emit(ToolStarted(turn, call.id, call.name, summary(call)))
+                await end(await self._run(prepared, one, ledger, replace(context, word=word)))
+        return None
+
+    def _prepare(self, call: ToolCall, context: CallContext) -> _Prepared | str:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return f"There is no tool named {call.name}. Tools: {', '.join(sorted(self._tools))}."
+        try:
+            arguments = tool.input.model_validate(dict(call.arguments))
+        except ValidationError as error:
+            return self._explain(call.name, error)
+        try:
+            return _Prepared(call, tool, arguments, tool.footprint(arguments, context.cwd))
+        except (ValueError, OSError) as error:
+            return f"{call.name}: {error}"
+
+    async def _run(self, prepared: _Prepared, one: OpenCall, ledger: Ledger, context: CallContext) -> ToolOutput:
+        call, footprint = prepared.call, prepared.footprint
+        async with AsyncExitStack() as stack:
+            for path in sorted(set(footprint.writes)):  # calls that write the same path never overlap
+                await stack.enter_async_context(self._writing.setdefault(path, asyncio.Lock()))
+            self._failpoint("tool.before")
+            if footprint.effect in ("once", "repeatable") and not one.started:
+                await ledger.record(CallStarted(call.id, digest(call)))
+            self._failpoint("tool.running")
+            output = await _contained(prepared, context)
+            self._failpoint("tool.after")
+            return output
+
+
+async def _contained(prepared: _Prepared, context: CallContext) -> ToolOutput:
+    call = prepared.call
+    try:
+        async with asyncio.timeout_at(context.deadline):
+            output = await prepared.tool.run(prepared.arguments, context)
+    except TimeoutError:
+        return _error(call, f"{call.name} did not end before the turn's deadline and was stopped.")
+    except Exception as error:  # noqa: BLE001 - a tool must not take the turn down; the model and the log are told
+        return _error(call, f"{call.name} failed: {type(error).__name__}: {error}")
+    return replace(output, result=replace(output.result, call=call.id))
+
+
+def _error(call: ToolCall, text: str) -> ToolOutput:
+    return ToolOutput(ToolResult(call.id, text, error=True))
+
+
+def digest(call: ToolCall) -> str:
+    """Canonical text of a call, for the log."""
+    return json.dumps([call.name, dict(call.arguments)], sort_keys=True, ensure_ascii=True)[:4096]
+
+
+def summary(call: ToolCall) -> str:
+    """One short line for whoever watches: the first telling argument."""
+    for key in ("command", "file_path", "pattern", "url", "query", "question", "description", "path"):
+        value = call.arguments.get(key)
+        if isinstance(value, str) and value:
+            line = " ↵ ".join(value.splitlines())
+            return line if len(line) <= 120 else line[:119] + "…"
+    return ""

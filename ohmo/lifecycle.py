@@ -1,0 +1,80 @@
+"""How things live and die: supervision, back-off, signals, and the notes a service manager wants to hear."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+
+import structlog
+
+log = structlog.get_logger("ohmo.lifecycle")
+
+
+def backoff(attempt: int, *, first: float = 1.0, most: float = 60.0, draw: Callable[[], float] = random.random) -> float:
+    """Seconds before try ``attempt`` (0, 1, …): doubling from ``first`` to ``most``, full jitter, never below a tenth of the step."""
+    step = min(most, first * 2.0 ** min(attempt, 30))
+    return step * max(0.1, draw())
+
+
+async def failure_of(work: Awaitable[object]) -> Exception | None:
+    """A supervision boundary: what ``work`` failed with, None when it ended. Cancellation passes through."""
+    try:
+        await work
+    except Exception as error:  # noqa: BLE001 - the named boundary of supervision: the caller decides by class
+        return error
+    return None
+
+
+async def supervised(
+    name: str, work: Callable[[], Awaitable[object]], *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> None:
+    """Runs ``work`` until it ends by itself; a failure is logged and it is started again after a back-off that forgets after ten quiet minutes."""
+    attempt, loop = 0, asyncio.get_running_loop()
+    while True:
+        began = loop.time()
+        error = await failure_of(work())
+        if error is None:
+            return
+        attempt = 0 if loop.time() - began > 600 else attempt + 1
+        pause = backoff(attempt)
+        log.error("task_failed", task=name, error=f"{type(error).__name__}: {error}", again_in=round(pause, 1), exc_info=error)
+        await sleep(pause)
+
+
+@contextmanager
+def signals(stop: Callable[[], None], *, abort: Callable[[], None]) -> Generator[None]:
+    """SIGTERM and SIGINT: the first calls ``stop``, the second ``abort``."""
+    loop = asyncio.get_running_loop()
+    heard = 0
+
+    def hear() -> None:
+        nonlocal heard
+        heard += 1
+        (stop if heard == 1 else abort)()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, hear)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def notify(environ: Mapping[str, str], state: str) -> bool:
+    """sd_notify(3): one datagram such as ``READY=1`` to ``$NOTIFY_SOCKET``. False when nobody listens."""
+    address = environ.get("NOTIFY_SOCKET")
+    if not address:
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as wire:
+        try:
+            wire.connect("\0" + address[1:] if address.startswith("@") else os.fspath(address))
+            wire.sendall(state.encode())
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,26 @@
+"""What is decided once for a turn, before it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ohmo.contracts.provider import Section, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlan:
+    """``budget``: tokens for the conversation. ``effort``: how hard the model shall think, None: its own default."""
+
+    model: str
+    system: tuple[Section, ...]
+    tools: tuple[ToolSpec, ...]
+    budget: int
+    max_output: int
+    effort: Literal["low", "medium", "high"] | None
+    cwd: Path
+    mode: Literal["default", "plan", "full_auto"]
+    role: Literal["guest", "user", "admin", "owner"]
+    person: str
+    busy: Literal["queue", "steer", "interrupt", "collect"]

@@ -1,0 +1,20 @@
+"""What the house itself says in a thread when a turn does not end with an answer."""
+
+from __future__ import annotations
+
+NO_ANSWER = "(The model gave an empty answer.)"
+LEFT_OUT = (
+    "This conversation is longer than the model's window: from now on its oldest part is left out. Nothing is deleted; /new begins afresh."
+)
+STOPPED_TOOL = "Stopped before it ended: its effect is unknown."
+WAITING = "The model cannot be reached ({reason}). Your message is kept and answered as soon as it can be."
+
+
+def failed(reason: str) -> str:
+    """A turn that ended in a dead letter."""
+    return f"I could not finish this: {reason.rstrip('.')}. Your message is kept as a dead letter; the owner can bring it back with `ohmo inbox retry`."
+
+
+def overdue(minutes: float) -> str:
+    """A turn that met its deadline."""
+    return f"the limit of {minutes:g} minutes for one turn was reached"
