@@ -89,6 +89,8 @@ class AnthropicClient:
     def _classified(self, request: ModelRequest, error: Exception) -> ProviderError:
         where = f"{self._endpoint.provider} ({self._sdk.base_url.host})"
         match error:
+            case anthropic.APITimeoutError() if isinstance(error.__cause__, httpx2.ConnectTimeout):  # a refused connection, too, on aiohttp
+                return TimedOut(f"{where}: cannot be reached ({error.__cause__})")
             case anthropic.APITimeoutError() | httpx2.TimeoutException():
                 return TimedOut(f"{where}: no byte for {self._endpoint.silence:.0f} s")
             case anthropic.APIStatusError():

@@ -95,6 +95,8 @@ class OpenAIClient:
     def _classified(self, request: ModelRequest, error: Exception) -> ProviderError:
         where = f"{self._endpoint.provider} ({self._sdk.base_url.host})"
         match error:
+            case openai.APITimeoutError() if isinstance(error.__cause__, httpx2.ConnectTimeout):  # a refused connection, too, on aiohttp
+                return TimedOut(f"{where}: cannot be reached ({error.__cause__})")
             case openai.APITimeoutError() | httpx2.TimeoutException():
                 return TimedOut(f"{where}: no byte for {self._endpoint.silence:.0f} s")
             case openai.APIStatusError():
