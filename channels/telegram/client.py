@@ -48,6 +48,7 @@ class Pace:
     connect: float = 10.0
     call: float = 30.0  # the answer of one call; the SDK's five seconds take slow successes for failures
     poll: int = 25  # one long poll; a dead line is noticed ``connect`` seconds after it
+    conflict: float = 1.0  # before asking again after somebody else's poll
     upload: float = 300.0  # the bytes of one file, one way
 
 

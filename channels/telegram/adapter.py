@@ -1,0 +1,244 @@
+"""Telegram as a channel: one bot, polled by ohmo itself so that nothing is confirmed before it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import zlib
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from channels.contract import (
+    Address,
+    Answer,
+    Arrival,
+    Attachment,
+    Capabilities,
+    ChannelContext,
+    ChatId,
+    Cursor,
+    MessageId,
+    Options,
+    Outbound,
+    Part,
+    Receipt,
+    Repeat,
+    TopicId,
+)
+from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
+from channels.telegram import Settings, inbound, render
+from channels.telegram.client import Moved, Pace, TwoPollers, Wire
+
+KEPT = timedelta(hours=24)  # Telegram Bot API, "Getting updates": updates are not kept longer than 24 hours
+SEEN_EVERY = timedelta(hours=1)  # how exactly a gap after an absence can be told
+CONFLICTS = 3
+QUARANTINE = (100, 4096)  # files, bytes of each
+_ADDRESS = re.compile(r"(-?\d{1,18}|@[A-Za-z]\w{3,31})(?:/(\d{1,18}))?")
+
+log = logging.getLogger(__name__)
+
+
+class Telegram:
+    """One bot. ``pace``: how long the wire waits."""
+
+    def __init__(self, settings: Settings, options: Options, pace: Pace | None = None) -> None:
+        self._wire = Wire(settings.token, settings.api_url, pace or Pace())
+        self._options = options
+        self._me = inbound.Me(int(settings.token.partition(":")[0]), "")
+        self._moved: dict[int | str, int] = {}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        edits = self._options.streaming == "edits"
+        return Capabilities(
+            repeat=Repeat.RISK,
+            repeat_window=timedelta(0),
+            max_text=render.MAX_TEXT,
+            # Bots FAQ, "My bot is hitting limits": one message a second in a chat, 20 a minute in a group
+            revise=timedelta(seconds=3) if edits else timedelta(seconds=1),
+            preview=self._options.streaming in {None, "native", "preview"},
+            choices=True,
+            topics=True,
+            typing=timedelta(seconds=5),  # sendChatAction: "5 seconds or less"
+            max_file=50 * 1024 * 1024,  # Sending files: "50 MB max size for other files"
+        )
+
+    @property
+    def account(self) -> str:
+        return str(self._me.id)
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncGenerator[None]:
+        async with self._wire.open():
+            try:
+                async with asyncio.timeout(2 * self._wire.pace.connect):
+                    number, name = await self._wire.who()
+            except TimeoutError:
+                raise NotReady(f"Telegram did not answer within {2 * self._wire.pace.connect:g} s") from None
+            except Rejected as refused:
+                raise AuthFailed(str(refused)) from refused
+            self._me = inbound.Me(number, name)
+            yield
+
+    async def receive(self, context: ChannelContext) -> None:
+        """Polls for ever. An update is confirmed by the poll after the commit of its batch, and only by that one: a bot that heard nothing
+        for a week gets new, lower numbers (Update, update_id), which an old offset would throw away."""
+        oldest = self._options.clock() - context.catch_up[0]
+        seen = await self._look_back(context)
+        offset: int | None = None
+        while True:
+            batch = await self._poll(offset)
+            context.heard()
+            now = self._options.clock()
+            if not batch:
+                offset = None
+                if now - seen >= SEEN_EVERY:
+                    seen = await self._remember(context, [], now)
+                continue
+            numbers = [number for raw in batch if (number := inbound.number(raw)) is not None]
+            if not numbers:
+                raise NotReady("Telegram: updates without update_id came; they cannot be confirmed")
+            seen = await self._remember(context, inbound.fenced(self._read(batch, context, now), oldest), now)
+            offset = max(numbers) + 1
+
+    async def _poll(self, offset: int | None) -> list[object]:
+        for attempt in range(1, CONFLICTS + 1):
+            try:
+                return await self._wire.updates(offset)
+            except TwoPollers as conflict:
+                if attempt == CONFLICTS:
+                    raise AuthFailed(
+                        f"{conflict} ({CONFLICTS} times in a row): stop the other one, or take a token of your own"
+                    ) from conflict
+        raise AssertionError
+
+    def _read(self, batch: Sequence[object], context: ChannelContext, now: datetime) -> list[Arrival]:
+        found: list[Arrival] = []
+        for raw in batch:
+            try:
+                found += inbound.arrivals(raw, self._me, now)
+            except inbound.Malformed as malformed:
+                name = inbound.number(raw)
+                log.warning("Telegram: update %s was passed over: it %s", name, malformed)
+                _quarantine(context.state, f"{name}.json", raw)
+        return found
+
+    async def _remember(self, context: ChannelContext, found: Sequence[Arrival], now: datetime) -> datetime:
+        await context.publish(found, Cursor("seen", now.isoformat()))
+        return now
+
+    async def _look_back(self, context: ChannelContext) -> datetime:
+        """When this bot was last listened to; says so when Telegram may have thrown messages away since."""
+        now = self._options.clock()
+        value = await context.cursor("seen")
+        try:
+            seen = datetime.fromisoformat(value) if value is not None else now
+        except ValueError:
+            seen = now
+        if now - seen > KEPT:
+            log.warning(
+                "Telegram keeps messages for 24 hours: those between %s and %s may be missing", seen.isoformat(), (now - KEPT).isoformat()
+            )
+        return seen if value is not None else now - SEEN_EVERY
+
+    def render(self, outbound: Outbound) -> tuple[Part, ...]:
+        return render.render(outbound)
+
+    def mark(self, part: Part) -> Part:
+        return render.mark(part)
+
+    async def upload(self, part: Part) -> str:  # noqa: ARG002 - the Bot API uploads and shows in one call
+        return ""
+
+    async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:  # noqa: ARG002 - the Bot API knows no keys
+        payload: dict[str, Any] = json.loads(part.payload)
+        stored: int | str = payload["chat_id"]
+        chat = payload["chat_id"] = self._moved.get(stored, stored)
+        try:
+            match part.kind:
+                case "edit":
+                    await self._wire.edit(payload)
+                case "delete":
+                    await self._wire.delete(chat, render.number(part.target or MessageId("")))
+                case "post":
+                    sent = await self._wire.post(payload)
+                    return Receipt(MessageId(str(sent.message)), sent.at)
+                case "file":
+                    sent = await self._wire.post_file(payload)
+                    return Receipt(MessageId(str(sent.message)), sent.at)
+        except Moved as moved:  # nothing was shown; the same part finds its way the next time
+            self._moved[stored] = moved.chat
+            raise RateLimited(0.0) from moved
+        assert part.target is not None
+        return Receipt(part.target)
+
+    async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:  # noqa: ARG002
+        """Bots cannot read a chat's history: Repeat.RISK never asks."""
+        raise NotReady("Telegram cannot look for a message")
+
+    async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
+        made = render.newest(text)
+        chat = render.chat_of(address)
+        if receipt is not None:
+            options = {"parse_mode": "HTML", "link_preview_options": {"is_disabled": True}}
+            await self._wire.edit({"chat_id": chat, "message_id": render.number(receipt.message), "text": made, **options})
+        elif isinstance(chat, int) and chat > 0:  # drafts exist in private chats only
+            draft = zlib.crc32(repr((address.chat, address.topic)).encode()) % 0x7FFFFFFF + 1
+            await self._wire.draft(chat, draft, made, render.topic_of(address))
+
+    async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
+        name = re.sub(r"[\x00-\x1f/\\]", "_", Path(attachment.name).name)[-80:] or "file"
+        path = into / f"{zlib.crc32(attachment.ref.encode()):08x}-{name}"
+        whole = False
+        try:
+            await self._wire.download(attachment.ref, path, limit)
+            whole = True
+        finally:
+            if not whole:
+                path.unlink(missing_ok=True)
+        return path
+
+    async def typing(self, address: Address, on: bool) -> None:
+        """Telegram ends it by itself, with our next message or after five seconds."""
+        if on:
+            await self._wire.act(render.chat_of(address), render.topic_of(address))
+
+    async def acknowledge(self, answer: Answer, text: str) -> None:
+        """A press that is too old to be answered needs no answer any more."""
+        try:
+            await self._wire.answer(answer.token, text[:200])
+        except Rejected as refused:
+            if "query is too old" not in str(refused):
+                raise
+
+    async def menu(self, commands: Sequence[tuple[str, str]]) -> None:
+        """BotCommand takes [a-z0-9_]{1,32} and 1 to 256 characters, setMyCommands at most 100."""
+        fitting = [(name, line[:256]) for name, line in commands if re.fullmatch(r"[a-z0-9_]{1,32}", name) and line.strip()]
+        await self._wire.menu(fitting[:100])
+
+    def parse_address(self, text: str) -> Address:
+        """``-100123``, ``-100123/77`` (a topic), ``4711`` (a person), ``@name`` (a public group)."""
+        found = _ADDRESS.fullmatch(text)
+        if found is None:
+            raise ValueError(
+                f"{text!r} is no Telegram address: say -100123, -100123/77 (a topic), 4711 (a person) or @name (a public group)"
+            )
+        chat, topic = found.groups()
+        return Address("telegram", self.account, ChatId(chat), TopicId(topic) if topic else None)
+
+
+def _quarantine(state: Path, name: str, raw: object) -> None:
+    """The head of a malformed update, for whoever looks into it; a full disk is not this room's worry."""
+    most, size = QUARANTINE
+    folder = state / "malformed"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if sum(1 for _ in folder.iterdir()) < most:
+            (folder / name).write_bytes(json.dumps(raw).encode()[:size])
+    except OSError as error:
+        log.warning("Telegram: update %s could not be kept: %s", name, error.strerror)

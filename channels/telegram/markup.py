@@ -1,0 +1,140 @@
+"""CommonMark as Telegram's HTML (Telegram Bot API, "HTML style" and the nesting rules of "Formatting options"). Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from html import escape, unescape
+
+from markdown_it.tree import SyntaxTreeNode
+
+from channels.text import parse, plain_inline
+
+_STYLES = {"strong": "b", "em": "i", "s": "s"}
+_TAG = re.compile(r"</?(?:b|i|s|a|code|pre|blockquote)(?: [^<>]*)?>")
+_ADDRESS = re.compile(r"(?:https?|tg|mailto|tel):\S+", re.IGNORECASE)
+
+
+def html(source: str) -> str:
+    """The message as Telegram's HTML; what would show nothing at all (a lone link definition) stays as it was written."""
+    made = "\n\n".join(filter(None, (_block(child, quoted=False) for child in parse(source).children)))
+    return made if visible(made).strip() else escape(source, quote=False)
+
+
+def visible(made: str) -> str:
+    """The text that is left after entities parsing: what Telegram counts."""
+    return unescape(_TAG.sub("", made))
+
+
+def units(text: str) -> int:
+    """Length in UTF-16 code units, Telegram's measure."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def _block(node: SyntaxTreeNode, *, quoted: bool) -> str:
+    match node.type:
+        case "paragraph":
+            return _inline(node, ())
+        case "heading":
+            return _styled(node, "b")
+        case "fence" | "code_block":
+            language = re.match(r"[\w+#.-]+", node.info.strip()) if node.info else None
+            code = escape(node.content.rstrip("\n"), quote=False)
+            return f'<pre><code class="language-{language.group()}">{code}</code></pre>' if language is not None else f"<pre>{code}</pre>"
+        case "blockquote":
+            inner = "\n\n".join(filter(None, (_block(child, quoted=True) for child in node.children)))
+            return inner if quoted or not inner else f"<blockquote>{inner}</blockquote>"  # quotes cannot be nested
+        case "bullet_list" | "ordered_list":
+            return "\n".join(_item(node, index, child, quoted=quoted) for index, child in enumerate(node.children))
+        case "table":
+            return f"<pre>{escape(_table(node), quote=False)}</pre>"
+        case "hr":
+            return "———"
+        case _:
+            return escape(node.content.rstrip("\n"), quote=False)
+
+
+def _item(parent: SyntaxTreeNode, index: int, item: SyntaxTreeNode, *, quoted: bool) -> str:
+    start = int(parent.attrs.get("start", 1))
+    mark = "• " if parent.type == "bullet_list" else f"{start + index}. "
+    blocks = [_block(child, quoted=quoted) for child in item.children]
+    margin = " " * (len(mark) if parent.type == "ordered_list" else 3)
+    lines = [_indented(block, margin) if number else block.replace("\n", "\n" + margin) for number, block in enumerate(blocks)]
+    if item.children and item.children[0].type in {"fence", "code_block", "blockquote", "table"}:
+        lines[0] = "\n" + blocks[0]
+    return mark + "\n".join(filter(None, lines))
+
+
+def _indented(block: str, margin: str) -> str:
+    """Code and quotes stand at the margin: blanks before them would be part of the code."""
+    return block if block.startswith(("<pre>", "<blockquote>")) else margin + block.replace("\n", "\n" + margin)
+
+
+def _styled(node: SyntaxTreeNode, tag: str) -> str:
+    inner = _inline(node, (tag,))
+    return f"<{tag}>{inner}</{tag}>".replace(f"<{tag}></{tag}>", "") if inner else ""
+
+
+def _inline(node: SyntaxTreeNode, within: tuple[str, ...]) -> str:
+    return "".join(_span(child, within) for child in node.children)
+
+
+def _span(node: SyntaxTreeNode, within: tuple[str, ...]) -> str:
+    match node.type:
+        case "text" | "html_inline":
+            return escape(node.content, quote=False)
+        case "softbreak" | "hardbreak":
+            return "\n"
+        case "code_inline":
+            return _code(node.content, within)
+        case "strong" | "em" | "s":
+            tag = _STYLES[node.type]
+            return _inline(node, within) if tag in within else f"<{tag}>{_inline(node, (*within, tag))}</{tag}>"
+        case "link":
+            return _link(str(node.attrs.get("href", "")), _inline(node, (*within, "a")), within)
+        case "image":
+            return _link(str(node.attrs.get("src", "")), escape(node.content, quote=False), within)
+        case _:
+            return _inline(node, within)
+
+
+def _code(content: str, within: tuple[str, ...]) -> str:
+    """Code can neither hold nor stand in another entity: what is open closes before it and opens again after it."""
+    code = escape(content, quote=False)
+    if "a" in within:
+        return code
+    closing = "".join(f"</{tag}>" for tag in reversed(within))
+    return f"{closing}<code>{code}</code>{''.join(f'<{tag}>' for tag in within)}"
+
+
+def _link(address: str, words: str, within: tuple[str, ...]) -> str:
+    if "a" in within:
+        return words
+    if not words.strip():
+        words = escape(address, quote=False)
+    if _ADDRESS.fullmatch(address) is None:  # Telegram shows no other link
+        return words if unescape(words) == address or not address else f"{words} ({escape(address, quote=False)})"
+    return f'<a href="{escape(address)}">{words}</a>'
+
+
+def _table(node: SyntaxTreeNode) -> str:
+    rows = [[plain_inline(cell).replace("\n", " ") for cell in row.children] for part in node.children for row in part.children]
+    widths = [max(_width(row[column]) if column < len(row) else 0 for row in rows) for column in range(len(rows[0]))]
+    aligned = [str(cell.attrs.get("style", "")) for cell in node.children[0].children[0].children]
+    lines = [_row(row, widths, aligned) for row in rows]
+    lines.insert(1, "-+-".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], aligned: Sequence[str]) -> str:
+    made: list[str] = []
+    for cell, width, style in zip(cells, widths, aligned, strict=False):
+        room = " " * (width - _width(cell))
+        made.append(room + cell if style.endswith("right") else cell + room)
+    return " | ".join(made).rstrip()
+
+
+def _width(text: str) -> int:
+    """Columns of a monospace font: wide characters take two, marks none."""
+    return sum(0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text)
