@@ -11,7 +11,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from aiohttp import ClientConnectorError, ClientError, ClientResponse, ClientSession, ClientTimeout, ConnectionTimeoutError
+from aiohttp import (
+    ClientConnectorError,
+    ClientError,
+    ClientHandlerType,
+    ClientOSError,
+    ClientRequest,
+    ClientResponse,
+    ClientSession,
+    ClientTimeout,
+    ConnectionTimeoutError,
+    ServerDisconnectedError,
+)
 from mautrix.api import HTTPAPI, Method, PathBuilder
 from mautrix.api import Path as ClientPath
 from mautrix.errors import MatrixConnectionError
@@ -48,24 +59,39 @@ class _Answered(Exception):
         self.retry_after = retry_after
 
 
+class _Dropped(ClientError):
+    """The connection broke after a request that changes something may have been sent."""
+
+
+async def _only_once(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+    """aiohttp repeats a PUT over a dropped connection by itself; whether to repeat is for the house to say."""
+    try:
+        return await handler(request)
+    except ClientConnectorError:
+        raise
+    except (ClientOSError, ServerDisconnectedError) as error:
+        if request.method == "PUT":
+            raise _Dropped(str(error)) from error
+        raise
+
+
 class _Wire(HTTPAPI):
-    """mautrix's HTTP layer, with two differences: a 429 keeps its waiting time, and aiohttp does not repeat a PUT behind our back."""
+    """mautrix's HTTP layer, but a 429 keeps its waiting time and nothing that people write is logged."""
 
     async def _send(
         self, method: Method, url: URL, content: Any, query_params: dict[str, str], headers: dict[str, str]
     ) -> tuple[Any, ClientResponse]:
-        # aiohttp repeats what it knows to be idempotent after a dropped connection; it does not know lower-case methods.
-        request = self.session.request(str(method).lower(), url, data=content, params=query_params, headers=headers)
+        request = self.session.request(str(method), url, data=content, params=query_params, headers=headers)
         async with request as response:
             if 200 <= response.status < 300:
                 return await response.json(content_type=None), response
             raise await _answered(response)
 
     def _log_request(self, *_: Any, **__: Any) -> None:
-        """The SDK would log what people write."""
+        """Nothing."""
 
     def _log_request_done(self, *_: Any, **__: Any) -> None:
-        """See above."""
+        """Nothing."""
 
     async def ask(
         self, method: Method, path: PathBuilder, content: Any, headers: dict[str, str] | None, query: dict[str, str] | None
@@ -101,7 +127,7 @@ class MatrixClient:
     @asynccontextmanager
     async def open(cls, homeserver: str, token: str) -> AsyncGenerator[MatrixClient]:
         timeout = ClientTimeout(total=None, sock_connect=10)  # each call carries its own limit
-        async with ClientSession(timeout=timeout, headers={"User-Agent": "ohmo"}) as session:
+        async with ClientSession(timeout=timeout, headers={"User-Agent": "ohmo"}, middlewares=(_only_once,)) as session:
             yield cls(_Wire(homeserver, token, client_session=session, default_retry_count=0))
 
     async def login(self, user: str, password: str, device: str) -> None:

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,18 +37,17 @@ async def fake() -> AsyncIterator[Rig]:
     yield FakeRig()
 
 
+def has_rig(name: str) -> bool:
+    return (Path(__file__).parents[2] / "platforms" / name / "rig.py").is_file()
+
+
 def factory(name: str) -> RigFactory:
-    """The rig of a platform; skips with one line where there is none yet, or its server is not installed."""
+    """The rig of a platform; skips with one line when its server is not installed."""
     if name == "fake":
         return fake
     if name == "matrix" and importlib.util.find_spec("synapse") is None:
         pytest.skip("the wheel matrix-synapse is not installed")
-    try:
-        return importlib.import_module(f"tests.platforms.{name}.rig").rig
-    except ModuleNotFoundError as missing:
-        if missing.name is None or not missing.name.startswith(f"tests.platforms.{name}"):
-            raise
-        pytest.skip(f"tests/platforms/{name} has no rig yet")
+    return importlib.import_module(f"tests.platforms.{name}.rig").rig
 
 
 def can(call: Callable[..., Any], *arguments: Any) -> Any:
@@ -60,19 +60,25 @@ def can(call: Callable[..., Any], *arguments: Any) -> Any:
 
 @asynccontextmanager
 async def live(channel: Channel, context: FakeContext) -> AsyncIterator[asyncio.Task[None]]:
-    """A connected, receiving channel, reconnected as the gateway would. Other failures end the task."""
-    task = asyncio.create_task(_supervised(channel, context), name="conformance supervisor")
+    """A connected, receiving channel, reconnected as the gateway would. Other failures end the task.
+    Entered when it has connected: what was said before an account's very first connection need not arrive."""
+    connected = asyncio.Event()
+    task = asyncio.create_task(_supervised(channel, context, connected), name="conformance supervisor")
     try:
+        ready = asyncio.create_task(connected.wait())
+        await asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED, timeout=WITHIN)
+        ready.cancel()
         yield task
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _supervised(channel: Channel, context: FakeContext) -> None:
+async def _supervised(channel: Channel, context: FakeContext, connected: asyncio.Event) -> None:
     while True:
         try:
             async with channel.connect():
+                connected.set()
                 await channel.receive(context)
         except (NotReady, Unavailable):
             await asyncio.sleep(0.05)  # the back-off of a reconnect

@@ -37,7 +37,7 @@ class Proxy:
 
     async def start(self) -> None:
         self._session = ClientSession(timeout=ClientTimeout(total=None), auto_decompress=True)
-        self._http = web.Server(self._answer)
+        self._http = web.Server(self._answer, handler_cancellation=True)
         self._open()
         assert self._opening is not None
         await self._opening

@@ -26,9 +26,9 @@ class MatrixRig:
     def __init__(self, synapse: Synapse, proxy: Proxy, session: ClientSession) -> None:
         self.synapse = synapse
         self.proxy = proxy
-        run = secrets.token_hex(4)
-        self.people = {name: synapse.register(f"{name}-{run}") for name in ("ada", "bob")}
-        self.bot = synapse.register(f"ohmo-{run}")
+        self.run = secrets.token_hex(4)
+        self.bot = synapse.register(f"ohmo-{self.run}")
+        self.people: dict[str, Account] = {}
         self.rooms: dict[str, str] = {}
         self._session = session
         self._transactions = itertools.count()
@@ -66,12 +66,13 @@ class MatrixRig:
 
     async def visible(self, chat: str = "dm:ada") -> Sequence[Visible]:
         """As a client shows it: edits applied (by their author), redacted messages gone."""
+        room = await self.room(chat)
         shown: dict[str, Visible] = {}
         events: list[dict[str, Any]] = []
         start: str | None = None
         while True:
             more = {"from": start} if start else {}
-            page = await self.call("ada", "GET", f"/rooms/{self.rooms[chat]}/messages", dir="f", limit=500, **more)
+            page = await self.call("ada", "GET", f"/rooms/{room}/messages", dir="f", limit=500, **more)
             events += page["chunk"]
             start = page.get("end")
             if not start or not page["chunk"]:
@@ -128,7 +129,7 @@ class MatrixRig:
         return answer
 
     async def post(self, content: dict[str, Any], *, chat: str = "dm:ada", person: str = "ada", kind: str = "m.room.message") -> str:
-        path = f"/rooms/{self.rooms[chat]}/send/{kind}/rig{next(self._transactions)}"
+        path = f"/rooms/{await self.room(chat)}/send/{kind}/rig{next(self._transactions)}"
         return (await self.call(person, "PUT", path, content))["event_id"]
 
     async def redacts(self, message: str, *, chat: str = "dm:ada", person: str = "ada") -> str:
@@ -140,6 +141,12 @@ class MatrixRig:
         headers = {"Authorization": f"Bearer {self._account(person).token}", "Content-Type": "application/octet-stream"}
         async with self._session.post(f"{self.synapse.url}/_matrix/media/v3/upload", data=content, headers=headers) as response:
             return (await response.json())["content_uri"]
+
+    async def room(self, chat: str) -> str:
+        """Made when it is first needed, with the bot in it."""
+        if chat not in self.rooms:
+            await self.creates(chat, *(("ada", "bob") if chat == "group" else (chat.removeprefix("dm:"),)))
+        return self.rooms[chat]
 
     async def creates(self, chat: str, *people: str, join: bool = True, **more: Any) -> str:
         """A room of the first of ``people``, who invites the others and the bot; ``join``: the bot is in it at once."""
@@ -154,7 +161,11 @@ class MatrixRig:
         return set((await self.call("ada", "GET", f"/rooms/{self.rooms[chat]}/joined_members"))["joined"])
 
     def _account(self, person: str) -> Account:
-        return self.bot if person == "bot" else self.people[person]
+        if person == "bot":
+            return self.bot
+        if person not in self.people:
+            self.people[person] = self.synapse.register(f"{person}-{self.run}")
+        return self.people[person]
 
 
 @asynccontextmanager
@@ -165,9 +176,7 @@ async def rig() -> AsyncIterator[MatrixRig]:
     try:
         async with ClientSession() as session:
             matrix = MatrixRig(synapse, proxy, session)
-            await matrix.creates("dm:ada", "ada")
-            await matrix.creates("dm:bob", "bob")
-            await matrix.creates("group", "ada", "bob")
+            await matrix.room("dm:ada")
             yield matrix
     finally:
         await proxy.stop()
