@@ -30,7 +30,9 @@ _WINDOW = re.compile(
     r"(?:maximum context length|context length|context size|context window)[^0-9]{0,24}?(\d[\d,]{2,})|> (\d[\d,]{3,}) maximum",
     re.IGNORECASE,
 )
-_NO_MONEY = re.compile(r"insufficient_quota|credit balance is too low|exceeded your current quota|billing", re.IGNORECASE)
+_NO_MONEY = re.compile(
+    r"insufficient_quota|credit balance is too low|exceeded your current quota|billing_error|billing_hard_limit", re.IGNORECASE
+)
 _NO_MODEL = re.compile(
     r"model.{0,80}(?:not found|does not exist|not exist|is not available|not loaded)|no models? loaded|model_not_found", re.IGNORECASE
 )

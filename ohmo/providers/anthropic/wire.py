@@ -20,6 +20,7 @@ from ohmo.providers.scroll import Picture, Scroll
 MARK = b',"cache_control":{"type":"ephemeral"}}'
 _MARKED: dict[str, Json] = {"cache_control": {"type": "ephemeral"}}
 LOOK_BACK = 18  # of Anthropic's 20 blocks, one spare at either end
+_LEFT_OUT = b'{"role":"user","content":[{"type":"text","text":"(earlier messages are left out)"}]},'
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 
@@ -65,7 +66,10 @@ class MessagesWire:
         if not blocks:
             blocks = [dump({"type": "text", "text": GO_ON if held.model is not None else NOTHING_SAID})]
         user = b'{"role":"user","content":[' + b",".join(blocks) + b"]}"
-        return user if held.model is None else parts[id(held.model)] + b"," + user
+        if held.model is None:
+            return user
+        first = b"" if scroll.body else _LEFT_OUT  # the first message must be a user's, also when the oldest were left out
+        return first + parts[id(held.model)] + b"," + user
 
 
 def _assistant(step: ModelStep, scroll: Scroll, *, thinking: bool) -> bytes:

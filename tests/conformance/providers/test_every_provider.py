@@ -169,7 +169,9 @@ async def test_silence_is_a_time_out(wire: str, turn: Turn) -> None:
 async def test_an_endpoint_that_is_not_there_is_a_time_out_that_names_it(wire: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
-        provider = LateProvider(covers(scan)[wire], Endpoint(wire, ("m",), f"http://127.0.0.1:{taken.getsockname()[1]}", "key", silence=5.0), load)
+        provider = LateProvider(
+            covers(scan)[wire], Endpoint(wire, ("m",), f"http://127.0.0.1:{taken.getsockname()[1]}", "key", silence=5.0), load
+        )
         with pytest.raises(TimedOut, match=r"127\.0\.0\.1.*cannot be reached"):
             async for _ in provider.stream(Conversation("m").says("hello")):
                 pass

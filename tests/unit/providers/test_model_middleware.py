@@ -1,0 +1,242 @@
+"""The chain around a model call, with scripted calls and a clock that stands still."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import pytest
+
+from ohmo.contracts.errors import BadKey, CutOff, Overloaded, ProviderError, Refused, TimedOut, TooLong
+from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall, Usage
+from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply, ToolSpec
+from ohmo.providers.cover import Call
+from ohmo.providers.middleware.fallback import Alternative, fallback
+from ohmo.providers.middleware.repair import DECLINED, repair, tool_name
+from ohmo.providers.middleware.retry import Patience, retry
+from ohmo.providers.middleware.waiting import waiting
+from ohmo.providers.signals import Notice, Restarted
+
+REQUEST = ModelRequest("m-1", (), (ToolSpec("Read", "", {}), ToolSpec("WebFetch", "", {})), (), 100, None, "turn")
+USAGE = Usage("m-1", "turn", 1, 0, 0, 1, 0)
+
+
+def reply(*blocks: Text | Thinking | ToolCall, stop: str = "end") -> Reply:
+    return Reply(ModelStep(blocks or (Text("done"),), "m-1", stop), USAGE)  # type: ignore[arg-type]
+
+
+class Scripted:
+    """One list of events per call; an error in the list is raised there."""
+
+    def __init__(self, *answers: Sequence[ModelEvent | ProviderError]) -> None:
+        self.answers = list(answers)
+        self.models: list[str] = []
+        self.closed = 0
+
+    async def __call__(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.models.append(request.model)
+        try:
+            for item in self.answers.pop(0):
+                if isinstance(item, ProviderError):
+                    raise item
+                yield item
+        finally:
+            self.closed += 1
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def patience(self) -> Patience:
+        return Patience(sleep=self.sleep, clock=lambda: self.now, jitter=lambda: 1.0)
+
+
+async def collect(call: Call) -> list[ModelEvent]:
+    return [event async for event in call(REQUEST)]
+
+
+@pytest.mark.parametrize("error", [Overloaded(), TimedOut(), CutOff()])
+async def test_what_may_pass_is_tried_again(error: ProviderError) -> None:
+    clock, model = Clock(), Scripted([error], [reply()])
+    assert (await collect(retry(model, clock.patience())))[-1] == reply()
+    assert clock.slept == [1.0]
+
+
+@pytest.mark.parametrize("error", [TooLong(), Refused(), BadKey()])
+async def test_what_cannot_pass_is_not_tried_again(error: ProviderError) -> None:
+    model = Scripted([error], [reply()])
+    with pytest.raises(type(error)):
+        await collect(retry(model, Clock().patience()))
+    assert len(model.models) == 1
+
+
+async def test_four_tries_are_all() -> None:
+    clock, model = Clock(), Scripted(*[[Overloaded("busy")] for _ in range(9)])
+    with pytest.raises(Overloaded):
+        await collect(retry(model, clock.patience()))
+    assert len(model.models) == 4
+    assert clock.slept == [1.0, 2.0, 4.0]
+
+
+async def test_the_endpoints_own_wait_is_honoured_and_told() -> None:
+    clock, model = Clock(), Scripted([Overloaded("busy", retry_after=17)], [reply()])
+    events = await collect(retry(model, clock.patience()))
+    assert clock.slept == [17]
+    assert [event.line for event in events if isinstance(event, Notice)] == ["busy Trying again in 17 s (2 of 4)."]
+
+
+async def test_no_try_begins_after_the_deadline() -> None:
+    clock, model = Clock(), Scripted([Overloaded(retry_after=400)], [Overloaded(retry_after=400)], [reply()])
+    with pytest.raises(Overloaded):
+        await collect(retry(model, clock.patience()))
+    assert clock.slept == [400]
+
+
+async def test_an_answer_that_begins_anew_says_so_and_an_unbegun_one_does_not() -> None:
+    model = Scripted([CutOff()], [Delta("ha"), CutOff()], [Delta("hello"), reply()])
+    events = [event for event in await collect(retry(model, Clock().patience())) if not isinstance(event, Notice)]
+    assert events == [Delta("ha"), Restarted(), Delta("hello"), reply()]
+
+
+async def test_signals_are_empty_deltas_to_whoever_does_not_know_them() -> None:
+    assert isinstance(Restarted(), Delta)
+    assert Restarted().text == Notice(line="wait").text == ""
+
+
+async def test_the_next_profile_is_asked_with_its_own_model_and_the_person_is_told() -> None:
+    first, second = Scripted([Delta("ha"), BadKey("no key.")]), Scripted([reply()])
+    events = await collect(fallback([Alternative(first, "one"), Alternative(second, "two", "m-2")]))
+    assert events == [Delta("ha"), Restarted(), Notice(line="no key. Asking two instead."), reply()]
+    assert (first.models, second.models) == (["m-1"], ["m-2"])
+
+
+@pytest.mark.parametrize("error", [TooLong(), Refused()])
+async def test_a_request_that_is_wrong_by_itself_is_not_carried_to_the_next_profile(error: ProviderError) -> None:
+    second = Scripted([reply()])
+    with pytest.raises(type(error)):
+        await collect(fallback([Alternative(Scripted([error]), "one"), Alternative(second, "two")]))
+    assert second.models == []
+
+
+async def test_the_last_profiles_error_is_the_error() -> None:
+    with pytest.raises(BadKey):
+        await collect(fallback([Alternative(Scripted([TimedOut()]), "one"), Alternative(Scripted([BadKey()]), "two")]))
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("Read", "Read"),
+        ("read", "Read"),
+        ("functions.Read", "Read"),
+        ("web_fetch", "WebFetch"),
+        ("Web-Fetch", "WebFetch"),
+        ("readfile", "readfile"),
+        ("", ""),
+    ],
+)
+def test_tool_names_are_put_right_only_when_there_is_no_doubt(said: str, meant: str) -> None:
+    assert tool_name(said, ["Read", "WebFetch", "Write"]) == meant
+
+
+async def test_calls_with_the_same_id_get_ids_of_their_own() -> None:
+    calls = tuple(ToolCall("a", "Read", {"n": number}, "a") for number in range(3))
+    step = (await collect(repair(Scripted([reply(*calls, stop="tools")]))))[-1]
+    assert isinstance(step, Reply)
+    assert [(block.id, block.foreign) for block in step.step.blocks if isinstance(block, ToolCall)] == [
+        ("a", "a"),
+        ("a-2", "a-2"),
+        ("a-3", "a-3"),
+    ]
+
+
+@pytest.mark.parametrize("blocks", [(Text(" \n"),), (Thinking("anthropic", "{}"),)])
+async def test_an_empty_answer_is_a_cut_off_one(blocks: tuple[Text | Thinking, ...]) -> None:
+    with pytest.raises(CutOff):
+        await collect(repair(Scripted([reply(*blocks)])))
+
+
+async def test_a_refusal_without_words_is_made_visible_and_its_thinking_is_kept() -> None:
+    thought = Thinking("anthropic", "{}")
+    (event,) = await collect(repair(Scripted([reply(thought, stop="refusal")])))
+    assert isinstance(event, Reply)
+    assert event.step.blocks == (thought, Text(DECLINED))
+
+
+def opened_by(gate: asyncio.Event) -> Call:
+    async def call(request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        await gate.wait()
+        yield Delta("at last")
+        yield reply()
+
+    return call
+
+
+async def test_a_person_hears_that_the_model_is_silent_and_then_the_answer_whole() -> None:
+    gate = asyncio.Event()
+    events = waiting(opened_by(gate), first=0.01, then=0.01)(REQUEST)
+    first = await anext(events)
+    assert isinstance(first, Notice)
+    assert "m-1 has not answered" in first.line
+    gate.set()
+    rest = [event async for event in events if not isinstance(event, Notice)]
+    assert rest == [Delta("at last"), reply()]
+
+
+async def test_silence_after_a_notice_or_a_new_beginning_is_told_again() -> None:
+    gates = [asyncio.Event(), asyncio.Event()]
+
+    async def call(request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        yield Notice(line="overloaded")
+        await gates[0].wait()
+        yield Delta("ha")
+        yield Restarted()
+        await gates[1].wait()
+        yield reply()
+
+    told = 0
+    async for event in waiting(call, first=0.01, then=0.01)(REQUEST):
+        if isinstance(event, Notice) and "not answered" in event.line and not gates[told].is_set():
+            gates[told].set()
+            told = min(told + 1, 1)
+    assert all(gate.is_set() for gate in gates)
+
+
+async def test_who_stops_waiting_leaves_nothing_running() -> None:
+    model: list[str] = []
+
+    async def call(request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        try:
+            await asyncio.Event().wait()
+            yield Delta("never")
+        finally:
+            model.append("closed")
+
+    task = asyncio.create_task(collect(waiting(call)))
+    while not [each for each in asyncio.all_tasks() if each not in (task, asyncio.current_task())]:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert model == ["closed"]
+
+
+async def test_every_piece_closes_the_call_it_leaves() -> None:
+    pieces: list[Callable[[Call], Call]] = [
+        lambda call: retry(call, Clock().patience()),
+        repair,
+        waiting,
+        lambda call: fallback([Alternative(call, "one")]),
+    ]
+    for piece in pieces:
+        model = Scripted([Delta("a"), Delta("b"), reply()])
+        events = piece(model)(REQUEST)
+        await anext(events)
+        await events.aclose()  # type: ignore[attr-defined]
+        assert model.closed == 1

@@ -1,0 +1,151 @@
+"""The bytes of conversations are kept, bounded, and never mixed up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ohmo.contracts.messages import (
+    CallResult,
+    CallStarted,
+    Compaction,
+    Image,
+    ModelStep,
+    Step,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    UserStep,
+)
+from ohmo.providers.anthropic.wire import MessagesWire, marked
+from ohmo.providers.openai.wire import CompletionsWire
+from ohmo.providers.scroll import Scrolls, Wire
+from tests.platforms.model.validity import anthropic_fault, openai_fault
+
+
+def no_picture(_: Image) -> str | None:
+    return None
+
+
+def said(text: str, person: str = "ada") -> UserStep:
+    return UserStep((Text(text),), person, "message")
+
+
+def answered(text: str) -> ModelStep:
+    return ModelStep((Text(text),), "m", "end")
+
+
+def written(scrolls: Scrolls, steps: Sequence[Step]) -> bytes:
+    body, tail = scrolls.write(scrolls.open(tuple(steps)), no_picture)
+    return b"[" + bytes(body) + (b"," if body and tail else b"") + tail + b"]"
+
+
+def test_two_conversations_that_begin_alike_stay_apart() -> None:
+    scrolls = Scrolls(MessagesWire())
+    one: list[Step] = [said("hi")]
+    two: list[Step] = [said("hi")]
+    for number in range(5):
+        for name, steps in (("one", one), ("two", two)):
+            text = written(scrolls, steps)
+            assert text == written(Scrolls(MessagesWire()), steps)
+            steps += [answered(f"{name} {number}"), said(f"go on {number}")]
+
+
+def test_the_quietest_conversations_leave_when_the_bound_is_reached_and_come_back_equal() -> None:
+    scrolls = Scrolls(MessagesWire(), limit=20_000)
+    conversations = [[said(f"{number}"), answered("x" * 3_000), said("more"), answered("y"), said("more")] for number in range(20)]
+    first = [written(scrolls, steps) for steps in conversations]
+    assert len(scrolls._scrolls) <= 7
+    assert [written(scrolls, steps) for steps in conversations] == first
+
+
+def test_history_that_was_cut_begins_a_scroll_of_its_own() -> None:
+    scrolls = Scrolls(MessagesWire())
+    steps: list[Step] = [said("one"), answered("1"), said("two"), answered("2"), said("three")]
+    written(scrolls, steps)
+    cut = [Compaction("they counted", 3), *steps[2:]]
+    messages = json.loads(written(scrolls, cut))
+    assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+    assert messages[0]["content"][0]["text"].endswith("they counted")
+
+
+@pytest.mark.parametrize("wire", [MessagesWire(), CompletionsWire()], ids=["anthropic", "openai"])
+def test_history_that_begins_with_the_model_is_still_a_conversation(wire: Wire) -> None:
+    scrolls = Scrolls(wire)
+    steps: list[Step] = [answered("1")]
+    for number in range(3):
+        messages = json.loads(written(scrolls, steps))
+        assert anthropic_fault({"model": "m", "max_tokens": 1, "messages": messages}) is None or isinstance(wire, CompletionsWire)
+        assert written(scrolls, steps) == written(Scrolls(wire), steps)
+        steps += [said("two"), answered(f"{number}")]
+
+
+CALLS = st.lists(st.sampled_from(["call_0", "", "a.b", "toolu_1"]), max_size=3)
+TEXTS = st.text(max_size=8)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Step]:
+    """What a transcript may hold, and a little more: results missing, out of order, of unknown calls; empty words; several people."""
+    steps: list[Step] = [said(draw(TEXTS))]
+    count = 0
+    for _ in range(draw(st.integers(0, 6))):
+        blocks: list[Text | Thinking | ToolCall] = [Text(draw(TEXTS))] if draw(st.booleans()) else []
+        if draw(st.booleans()):
+            blocks.append(Thinking(draw(st.sampled_from(["anthropic", "other"])), '{"type":"thinking","thinking":"t","signature":"s"}'))
+        results: list[Step] = []
+        for foreign in draw(CALLS):
+            count += 1
+            blocks.append(ToolCall(f"turn.{count}", "Read", {"t": draw(TEXTS)}, foreign))
+            if draw(st.integers(0, 3)):
+                results += [CallStarted(f"turn.{count}", "d"), CallResult(ToolResult(f"turn.{count}", draw(TEXTS), draw(st.booleans())))]
+        steps.append(ModelStep(tuple(blocks), "m", "tools" if results else "end"))
+        extra: list[Step] = [said(draw(TEXTS), "bob") for _ in range(draw(st.integers(0, 2)))]
+        if draw(st.integers(0, 5)) == 0:
+            extra.append(CallResult(ToolResult("gone.1", "x")))
+        steps += draw(st.permutations([*results, *extra]))
+    return steps
+
+
+@pytest.mark.parametrize("wire", [MessagesWire(), CompletionsWire()], ids=["anthropic", "openai"])
+@given(data=st.data())
+def test_whatever_a_transcript_holds_the_endpoint_accepts_it_and_growing_gives_the_same_bytes(wire: Wire, data: st.DataObject) -> None:
+    steps = data.draw(conversations())
+    grown = Scrolls(wire)
+    kept = b""
+    for end in range(1, len(steps) + 1):
+        kept = written(grown, steps[:end])
+        messages = json.loads(kept)
+        if isinstance(wire, MessagesWire):
+            assert anthropic_fault({"model": "m", "max_tokens": 1, "messages": messages}) is None
+        else:
+            assert openai_fault({"messages": messages}) is None
+    assert grown.rendered <= 2 * len(steps)
+    assert kept == written(Scrolls(wire), steps)
+
+
+@given(conversations())
+def test_breakpoints_change_nothing_but_themselves(steps: list[Step]) -> None:
+    scrolls = Scrolls(MessagesWire())
+    body, tail = scrolls.write(scrolls.open(tuple(steps)), no_picture)
+    plain = b"[" + bytes(body) + (b"," if body else b"") + tail + b"]"
+    with_marks = json.loads(b"[" + b"".join(marked(body, tail)) + b"]")
+    marks = [block.pop("cache_control") for message in with_marks for block in message["content"] if "cache_control" in block]
+    assert 1 <= len(marks) <= 2
+    assert with_marks == json.loads(plain)
+
+
+def test_equal_conversations_of_new_objects_keep_their_bytes_too() -> None:
+    scrolls = Scrolls(MessagesWire())
+    steps: list[Step] = [said("one"), answered("1"), said("two"), answered("2"), said("three")]
+    written(scrolls, steps)
+    before = scrolls.rendered
+    again = [replace(step) for step in steps]
+    written(scrolls, again)
+    assert scrolls.rendered - before <= 2  # the open exchange only
