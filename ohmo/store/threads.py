@@ -48,8 +48,8 @@ def renew(at: Moment, claims: Sequence[Claim], ttl: float) -> Op[set[Claim]]:
 
 _RELEASE = f"""UPDATE threads SET owner = NULL, until = 0, ready_at = CASE
   WHEN parked = 1 THEN NULL
-  WHEN EXISTS (SELECT 1 FROM turns t WHERE t.thread = threads.thread AND t.state IN ('running','parked')) THEN ?
-  WHEN EXISTS (SELECT 1 FROM inbox i WHERE i.thread = threads.thread AND {WAITING}) THEN ?
+  WHEN EXISTS (SELECT 1 FROM turns t WHERE t.thread = threads.thread AND t.state IN ('running','parked')) THEN CAST(? AS BIGINT)
+  WHEN EXISTS (SELECT 1 FROM inbox i WHERE i.thread = threads.thread AND {WAITING}) THEN CAST(? AS BIGINT)
   ELSE NULL END WHERE thread = ? RETURNING ready_at"""
 
 

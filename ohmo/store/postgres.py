@@ -1,0 +1,254 @@
+"""The store in PostgreSQL: the same operations, one writing connection per instance, several operations per transaction where that is safe."""
+
+from __future__ import annotations
+
+# asyncpg ships without types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import starmap
+from typing import Any
+
+import asyncpg
+
+from channels.errors import Unavailable
+from ohmo.contracts.errors import Conflict, LeaseLost, StoreError
+from ohmo.contracts.store import Hint
+from ohmo.failpoints import Failpoint
+from ohmo.store.dialect import postgres_statement
+from ohmo.store.health import Health
+from ohmo.store.listeners import Hear, Listeners
+from ohmo.store.schema import migrate
+from ohmo.store.sql import SqlStore
+from ohmo.store.statements import MakeOp, Moment, Op, T, Undo, milliseconds
+
+GROUP = 64
+TRIES = 8  # of a transaction that the engine asks to repeat; from the second on each operation goes alone
+_SETTINGS = {"application_name": "ohmo", "statement_timeout": "5000", "idle_in_transaction_session_timeout": "5000"}
+_AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+_AWAY = (
+    *(asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.InsufficientResourcesError, asyncpg.OperatorInterventionError),
+    *(asyncpg.PostgresIOError, asyncpg.ReadOnlySQLTransactionError, asyncpg.InvalidAuthorizationSpecificationError, OSError, TimeoutError),
+)
+_CHANNEL = "ohmo_store"
+_MIGRATION_LOCK = 7717_0001
+
+
+async def drive(connection: Any, op: Op[T]) -> T:
+    """Run one operation to its end; nothing but the engine is awaited in a transaction."""
+    try:
+        sql, values = next(op)
+        while True:
+            sql, values = op.send(await connection.fetch(postgres_statement(sql), *values))
+    except StopIteration as stop:
+        return stop.value
+
+
+def failure(error: BaseException) -> BaseException:
+    """The error as the contract names it."""
+    if isinstance(error, asyncpg.IntegrityConstraintViolationError):
+        return Conflict(str(error))
+    if isinstance(error, _AWAY + _AGAIN):
+        return Unavailable(f"PostgreSQL: {type(error).__name__}: {error}")
+    if isinstance(error, asyncpg.PostgresError):
+        return StoreError(f"PostgreSQL: {error}")
+    return error
+
+
+@dataclass(slots=True)
+class _Job:
+    make: MakeOp[Any]
+    now: int
+    lock: str
+    future: asyncio.Future[Any]
+
+
+class PostgresDriver:
+    """``Driver`` over one database that has the present schema."""
+
+    def __init__(self, url: str, clock: Callable[[], datetime], poll: float) -> None:
+        self._url, self._clock, self._poll = url, clock, poll
+        self.listeners = Listeners()
+        self._jobs: deque[_Job] = deque()
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._connection: Any = None
+        self._pid = 0
+        self._pool: Any = None
+
+    async def open(self, failpoint: Failpoint) -> None:
+        """Connect and bring the schema forward. Raises NewerSchema, Unavailable."""
+        try:
+            self._pool = await asyncpg.create_pool(self._url, min_size=1, max_size=4, server_settings=_SETTINGS, statement_cache_size=512)
+            connection = await self._writing()
+            async with connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", _MIGRATION_LOCK)  # instances start side by side
+                await drive(connection, migrate(failpoint))
+        except (asyncpg.PostgresError, *_AWAY) as error:
+            raise failure(error) from error
+
+    async def _writing(self) -> Any:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await asyncpg.connect(self._url, server_settings=_SETTINGS, statement_cache_size=512)
+            self._pid = self._connection.get_server_pid()
+        return self._connection
+
+    async def write(self, make: MakeOp[T], lock: str = "") -> T:
+        if self._closing:
+            raise Unavailable("the store is closed")
+        job = _Job(make, milliseconds(self._clock()), lock, asyncio.get_running_loop().create_future())
+        self._jobs.append(job)
+        self._wake.set()
+        return await job.future
+
+    async def read(self, make: MakeOp[T], *, slow: bool = False) -> T:  # noqa: ARG002  # the pool keeps reports and short reads apart
+        try:
+            async with self._pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+                return await drive(connection, make(Moment(milliseconds(self._clock()))))
+        except (asyncpg.PostgresError, *_AWAY) as error:
+            raise failure(error) from error
+
+    def _group(self) -> list[_Job]:
+        """Operations that lock one known thread each go together, in order of thread: two instances then wait for each other in one direction.
+        What locks several threads, or threads not known before, goes alone."""
+        group = [self._jobs.popleft()]
+        while group[0].lock and self._jobs and self._jobs[0].lock and len(group) < GROUP:
+            group.append(self._jobs.popleft())
+        return sorted(group, key=lambda job: job.lock)
+
+    async def write_until_closed(self) -> None:
+        while self._jobs or not self._closing:
+            if not self._jobs:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            await self._commit(self._group())
+
+    async def _commit(self, group: list[_Job]) -> None:
+        for attempt in range(TRIES):
+            parts = [group] if attempt == 0 else [[job] for job in group if not job.future.done()]
+            for part in parts:
+                try:
+                    await self._transaction(part)
+                except _AGAIN as error:
+                    last: BaseException = error
+                except (asyncpg.PostgresError, *_AWAY) as error:
+                    known = failure(error)
+                    self._fail(part, known if isinstance(known, Unavailable) else Unavailable(str(known)))
+            if all(job.future.done() for job in group):
+                return
+        self._fail(group, failure(last))
+
+    def _fail(self, jobs: list[_Job], error: BaseException) -> None:
+        for job in jobs:
+            if not job.future.done():
+                job.future.set_exception(error)
+
+    async def _transaction(self, group: list[_Job]) -> None:
+        connection = await self._writing()
+        transaction = connection.transaction()
+        await transaction.start()
+        outcomes: list[tuple[_Job, Any, list[Hint]]] = []
+        try:
+            outcomes += [await self._one(connection, job) for job in group]
+            hints = [hint for _, outcome, found in outcomes if not isinstance(outcome, BaseException) for hint in found]
+            if hints:
+                await connection.execute("SELECT pg_notify($1, '')", _CHANNEL)
+            await transaction.commit()
+        except BaseException:
+            with suppress(asyncpg.PostgresError, *_AWAY):
+                await transaction.rollback()
+            raise
+        list(starmap(self._resolve, outcomes))
+        self.listeners.tell(hints)
+
+    async def _one(self, connection: Any, job: _Job) -> tuple[_Job, Any, list[Hint]]:
+        """In a savepoint of its own: a bad operation does not fail its neighbours."""
+        at = Moment(job.now)
+        savepoint = connection.transaction()
+        await savepoint.start()
+        (outcome,) = await asyncio.gather(drive(connection, job.make(at)), return_exceptions=True)
+        if isinstance(outcome, BaseException):
+            if isinstance(outcome, (*_AGAIN, *_AWAY)) or not isinstance(outcome, Exception):
+                raise outcome
+            await savepoint.rollback()
+            at.hints.clear()
+        else:
+            await savepoint.commit()
+        return job, outcome, at.hints
+
+    def _resolve(self, job: _Job, outcome: Any, _: list[Hint]) -> None:
+        if job.future.done():  # its caller was cancelled; the write stands
+            return
+        if isinstance(outcome, Undo):
+            job.future.set_result(outcome.value)
+        elif isinstance(outcome, BaseException):
+            job.future.set_exception(failure(outcome))
+        else:
+            job.future.set_result(outcome)
+
+    async def hear_others(self) -> None:
+        """What other instances commit; and a look every ``poll`` seconds, because a notification is a hint and never the truth."""
+        connection: Any = None
+        while not self._closing:
+            if connection is None or connection.is_closed():
+                with suppress(asyncpg.PostgresError, *_AWAY):
+                    connection = await asyncpg.connect(self._url, server_settings=_SETTINGS)
+                    await connection.add_listener(_CHANNEL, self._heard)
+            await asyncio.sleep(self._poll)
+            self.listeners.tell([Hint("any")])
+
+    def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:  # noqa: ARG002  # asyncpg's signature
+        if pid != self._pid:
+            self.listeners.tell([Hint("any")])
+
+    def stop(self) -> None:
+        """What was submitted is still committed; nothing new is taken."""
+        self._closing = True
+        self._wake.set()
+
+    async def close(self) -> None:
+        if self._connection is not None and not self._connection.is_closed():
+            await self._connection.close(timeout=5)
+        if self._pool is not None:
+            await self._pool.close()
+
+
+class PostgresStore(SqlStore):
+    """Store and Reports in one database, shared by several instances. ``health`` and ``fatal`` as in SQLite; the server cares for both."""
+
+    def __init__(self, driver: PostgresDriver, *, new_id: Callable[[], str], writer: str) -> None:
+        super().__init__(driver, new_id=new_id, writer=writer)
+        self._listeners = driver.listeners
+        self.health = Health("sound")
+        self.fatal: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def listen(self, hear: Hear) -> Callable[[], None]:
+        return self._listeners.listen(hear)
+
+
+@asynccontextmanager
+async def open_postgres(
+    url: str, *, clock: Callable[[], datetime], new_id: Callable[[], str], writer: str, failpoint: Failpoint, poll: float = 1.0
+) -> AsyncGenerator[PostgresStore]:
+    """The store at ``postgresql://…``; its tables are made or brought forward. Raises NewerSchema, Unavailable."""
+    driver = PostgresDriver(url, clock, poll)
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        await driver.open(failpoint)
+        tasks = [
+            asyncio.create_task(driver.write_until_closed(), name="store-writer"),
+            asyncio.create_task(driver.hear_others(), name="store-listener"),
+        ]
+        yield PostgresStore(driver, new_id=new_id, writer=writer)
+    finally:
+        driver.stop()
+        if tasks:
+            await tasks[0]
+            tasks[1].cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await driver.close()

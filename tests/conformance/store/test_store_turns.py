@@ -1,0 +1,337 @@
+"""Owning a thread, running its turn, and every way it may end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from store_words import CHAT, COMMAND, OTHER, Scene, closing, ident, model, part, result, row, said, started, told
+
+from ohmo.contracts.errors import Conflict, LeaseLost
+from ohmo.contracts.messages import Usage
+from ohmo.contracts.store import ThreadSettings
+
+
+async def test_the_oldest_ready_thread_is_claimed_first_and_only_once(scene: Scene) -> None:
+    first = (await scene.hear(said("a")))[0]
+    scene.clock.tick(1)
+    second = (await scene.hear(said("b", at=OTHER)))[0]
+    claims = await scene.store.claim("one", limit=1, ttl=30)
+    assert [(c.thread, c.generation, c.owner, c.address) for c in claims] == [(first.thread, 1, "one", CHAT)]
+    assert [c.thread for c in await scene.store.claim("two", limit=5, ttl=30)] == [second.thread]
+    assert await scene.store.claim("two", limit=5, ttl=30) == []
+
+
+async def test_a_turn_takes_one_message_and_writes_its_step(scene: Scene) -> None:
+    await scene.hear(said("a"), said("b"))
+    claim, work = await scene.begin()
+    assert (work.starts, work.attempts, work.resumed, [a.text for a in work.arrivals]) == (1, 0, False, ["a"])
+    assert await scene.store.steps(claim.thread, claim.session_seq) == [(3, told(work.arrivals[0]))]
+    assert await scene.endings(claim.thread) == {"k-a": "taken", "k-b": "waiting"}
+
+
+async def test_collect_takes_everything_and_answers_the_first(scene: Scene) -> None:
+    await scene.hear(said("a"), said("b"), said("c"))
+    claim, work = await scene.begin(collect=True)
+    assert [a.text for a in work.arrivals] == ["a", "b", "c"]
+    await scene.finish(claim, work.turn, row("final"))
+    assert await scene.endings(claim.thread) == {"k-a": "answered", "k-b": "merged", "k-c": "merged"}
+    assert await scene.store.claim("one", limit=5, ttl=30) == []
+
+
+async def test_steering_takes_what_came_meanwhile(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    assert await scene.store.steer(claim, work.turn, told) == ()
+    await scene.hear(said("b"), said("c"))
+    steered = await scene.store.steer(claim, work.turn, told)
+    assert [step.blocks[0].text for _, step in steered] == ["b", "c"]
+    assert [number for number, _ in await scene.store.steps(claim.thread, 3)] == [number for number, _ in steered]
+    await scene.finish(claim, work.turn)
+    assert await scene.endings(claim.thread) == {"k-a": "answered", "k-b": "merged", "k-c": "merged"}
+
+
+async def test_the_end_of_a_turn_is_one_transaction(scene: Scene) -> None:
+    await scene.hear(said("a"), said("b"))
+    claim, work = await scene.begin()
+    numbers = await scene.store.record(claim, work.turn, [model("", ["t.1"]), started("t.1"), result("t.1")])
+    assert numbers == (4, 5, 6)
+    await scene.finish(claim, work.turn, row("final"), row("copy", at=OTHER))
+    assert sorted(await scene.heads()) == ["copy", "final"]
+    assert (await scene.store.thread(claim.thread)).state == "ready"
+    with pytest.raises(LeaseLost):
+        await scene.finish(claim, work.turn)
+    _, second = await scene.begin()
+    assert [a.text for a in second.arrivals] == ["b"]
+
+
+async def test_a_failed_turn_leaves_dead_letters_with_their_reason(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.finish(claim, work.turn, row("sorry"), state="failed", reason="three times")
+    info = await scene.store.arrival(claim.thread, 1)
+    assert (info.ending, info.reason) == ("dead", "three times")
+
+
+async def test_a_call_starts_once_and_ends_once(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.store.record(claim, work.turn, [started("t.1")])
+    with pytest.raises(Conflict):
+        await scene.store.record(claim, work.turn, [model("lost?"), started("t.1")])
+    await scene.store.record(claim, work.turn, [result("t.1")])
+    with pytest.raises(Conflict):
+        await scene.store.record(claim, work.turn, [result("t.1")])
+    assert [type(s).__name__ for _, s in await scene.store.steps(claim.thread, 0)] == ["UserStep", "CallStarted", "CallResult"]
+
+
+async def test_a_post_is_unique(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.store.record(claim, work.turn, [], posts=[row("p")])
+    with pytest.raises(Conflict):
+        await scene.store.record(claim, work.turn, [model("x")], posts=[row("p")])
+    assert len(await scene.store.steps(claim.thread, 0)) == 1
+
+
+async def test_usage_is_counted_with_its_step(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    for _ in range(2):
+        await scene.store.record(claim, work.turn, [model("x")], usage=Usage("m", "turn", 10, 5, 1, 3, 7))
+    totals = await scene.store.usage()
+    assert [(t.day, t.model, t.calls, t.input, t.cached, t.written, t.output, t.micro_usd) for t in totals] == [
+        ("2026-01-01", "m", 2, 20, 10, 2, 6, 14)
+    ]
+
+
+# leases and fences
+
+
+async def test_every_write_of_a_zombie_is_refused(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    scene.clock.tick(31)
+    taken, resumed = await scene.begin(owner="two")
+    assert taken.generation == claim.generation + 1
+    assert (resumed.turn, resumed.resumed, resumed.starts) == (work.turn, True, 2)
+    store = scene.store
+    before = await store.history(claim.thread)
+    for write in (
+        store.record(claim, work.turn, [model("x")]),
+        store.finish(claim, work.turn, [], [row("zombie")], state="done"),
+        store.release(claim, work.turn),
+        store.steer(claim, work.turn, told),
+        store.draft(claim, work.turn, row("d", kind="draft")),
+        store.consume(claim, work.turn, "c", "d"),
+        store.interrupt(claim, work.turn, closing),
+        store.work(claim, ident("x"), collect=False, step=told),
+    ):
+        with pytest.raises(LeaseLost):
+            await write
+    assert await store.history(claim.thread) == before
+    assert await store.renew([claim, taken], 30) == {claim}
+
+
+async def test_a_renewed_lease_lives_on(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, _ = await scene.begin()
+    scene.clock.tick(20)
+    assert await scene.store.renew([claim], 30) == set()
+    scene.clock.tick(20)
+    assert await scene.store.claim("two", limit=5, ttl=30) == []
+
+
+async def test_a_late_renewal_does_not_arm_a_released_thread_again(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await asyncio.gather(scene.store.release(claim, work.turn), scene.store.renew([claim], 30))
+    assert await scene.store.renew([claim], 30) == {claim}
+    assert len(await scene.store.claim("two", limit=5, ttl=30)) == 1
+
+
+async def test_a_released_turn_comes_back_as_it_was_without_a_death(scene: Scene) -> None:
+    await scene.hear(said("a"), said("b"))
+    claim, work = await scene.begin(collect=True)
+    await scene.store.record(claim, work.turn, [model("x")])
+    await scene.store.release(claim, work.turn)
+    _, again = await scene.begin(owner="two")
+    assert (again.turn, again.resumed, again.starts, again.attempts, again.arrivals) == (work.turn, True, 1, 0, work.arrivals)
+
+
+async def test_an_error_counts_and_waits(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.store.release(claim, work.turn, retry_after=5, error="boom")
+    assert await scene.store.claim("one", limit=5, ttl=30) == []
+    scene.clock.tick(5)
+    _, again = await scene.begin()
+    assert (again.starts, again.attempts) == (1, 1)
+
+
+async def test_a_message_during_the_wait_after_an_error_does_not_shorten_it(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.store.release(claim, work.turn, retry_after=5, error="boom")
+    await scene.hear(said("b"))
+    assert await scene.store.claim("one", limit=5, ttl=30) == []
+
+
+async def test_boot_takes_every_lease_and_counts_the_deaths(scene: Scene) -> None:
+    await scene.hear(said("a"), said("b", at=OTHER))
+    claim, _ = await scene.begin(owner="dead")
+    assert await scene.store.lease("slack", "dead", 30) == 1
+    assert await scene.store.reclaim("new") == 1
+    assert await scene.store.lease("slack", "new", 30) == 2
+    with pytest.raises(LeaseLost):
+        await scene.store.record(claim, ident("turn1"), [model("zombie")])
+    works = [
+        await scene.store.work(c, ident(f"n{c.thread[:5]}"), collect=False, step=told)
+        for c in await scene.store.claim("new", limit=5, ttl=30)
+    ]
+    assert sorted((w.resumed, w.starts) for w in works) == [(False, 1), (True, 2)]
+    assert await scene.store.reclaim("new") == 0
+
+
+async def test_settings_and_session_come_with_the_claim(scene: Scene) -> None:
+    command = (await scene.hear(said("/model"), seat=COMMAND))[0]
+    await scene.store.end_arrival(command.thread, command.seq, "answered", settings=ThreadSettings(model="m2"))
+    await scene.hear(said("a"))
+    assert (await scene.claim()).settings == ThreadSettings(model="m2")
+
+
+async def test_a_thread_without_work_is_given_back(scene: Scene) -> None:
+    accepted = (await scene.hear(said("a")))[0]
+    await scene.store.end_arrival(accepted.thread, accepted.seq, "refused")
+    assert await scene.store.work(await scene.claim(), ident("t"), collect=False, step=told) is None
+    assert (await scene.store.thread(accepted.thread)).state == "idle"
+
+
+# interrupt and stop
+
+
+async def test_interrupt_ends_the_turn_and_keeps_its_steps(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.hear(said("b"))
+    await scene.store.interrupt(claim, work.turn, closing)
+    _, second = await scene.begin()
+    assert [a.text for a in second.arrivals] == ["b"]
+    assert await scene.endings(claim.thread) == {"k-a": "merged", "k-b": "taken"}
+    assert [type(s).__name__ for _, s in await scene.store.steps(claim.thread, 0)] == ["UserStep", "UserStep"]
+
+
+async def test_stop_ends_what_was_said_before_and_nothing_after(scene: Scene) -> None:
+    await scene.hear(said("a"), said("b"))
+    claim, work = await scene.begin()
+    command = (await scene.hear(said("/stop"), seat=COMMAND))[0]
+    await scene.hear(said("c"))
+    stopped = await scene.store.stop(command.thread, command.seq, person="ada", fresh=False, posts=[row("ok")], closing=closing)
+    assert stopped == 2
+    assert await scene.endings(claim.thread) == {"k-a": "stopped", "k-b": "stopped", "k-/stop": "answered", "k-c": "waiting"}
+    assert await scene.heads() == ["ok"]
+    with pytest.raises(LeaseLost):
+        await scene.finish(claim, work.turn, row("zombie"))
+    assert await scene.store.stop(command.thread, command.seq, person="ada", fresh=False, posts=[row("ok2")], closing=closing) == 0
+    _, second = await scene.begin()
+    assert [a.text for a in second.arrivals] == ["c"]
+
+
+async def test_stop_spares_a_turn_that_began_after_it(scene: Scene) -> None:
+    command = (await scene.hear(said("/stop"), seat=COMMAND))[0]
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    assert await scene.store.stop(command.thread, command.seq, person="ada", fresh=True, posts=[], closing=closing) == 0
+    again, resumed = await scene.begin()
+    assert (resumed.turn, resumed.resumed, resumed.starts) == (work.turn, True, 1)
+    assert again.generation > claim.generation
+    assert [s for _, s in await scene.store.steps(claim.thread, again.session_seq)] == [told(work.arrivals[0])]
+
+
+async def test_what_was_steered_in_after_the_stop_waits_again(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    command = (await scene.hear(said("/stop"), seat=COMMAND))[0]
+    await scene.hear(said("b"))
+    assert len(await scene.store.steer(claim, work.turn, told)) == 1
+    assert await scene.store.stop(command.thread, command.seq, person="ada", fresh=False, posts=[], closing=closing) == 1
+    _, second = await scene.begin()
+    assert [a.text for a in second.arrivals] == ["b"]
+
+
+async def test_a_fresh_session_starts_after_the_stop(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.finish(claim, work.turn)
+    command = (await scene.hear(said("/new"), seat=COMMAND))[0]
+    assert await scene.store.stop(command.thread, command.seq, person="ada", fresh=True, posts=[row("ok")], closing=closing) == 0
+    await scene.hear(said("b"))
+    claim, work = await scene.begin()
+    assert [s.blocks[0].text for _, s in await scene.store.steps(claim.thread, claim.session_seq)] == ["b"]
+    assert (await scene.store.thread(claim.thread)).session_seq == claim.session_seq
+
+
+# drafts
+
+
+async def test_a_final_post_replaces_the_draft_that_was_said(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    assert await scene.store.draft(claim, work.turn, row("draft", kind="draft"))
+    await scene.deliver("draft", "r7")
+    await scene.finish(claim, work.turn, row("elsewhere", at=OTHER), row("final"), row("more"))
+    head = (await scene.store.outgoing("slack", "T1", [claim.thread]))[0]
+    assert (head.row.id, head.row.kind, head.row.target) == (ident("final"), "edit", ident("draft"))
+    assert [r.message for r in head.replaces] == ["r7"]
+
+
+async def test_a_final_post_replaces_the_draft_that_may_have_been_said(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.store.draft(claim, work.turn, row("draft", kind="draft"))
+    await scene.store.sending(ident("draft"), [part()])
+    await scene.finish(claim, work.turn, row("final"))
+    assert await scene.heads() == ["draft"]
+    await scene.store.sent(ident("draft"), [part(receipt="r")])
+    head = (await scene.store.outgoing("slack", "T1"))[0]
+    assert (head.row.target, [r.message for r in head.replaces]) == (ident("draft"), ["r"])
+
+
+async def test_a_draft_that_was_not_said_is_dropped(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.store.draft(claim, work.turn, row("draft", kind="draft"))
+    await scene.finish(claim, work.turn, row("final"))
+    head = (await scene.store.outgoing("slack", "T1"))[0]
+    assert (head.row.id, head.row.kind, head.row.target) == (ident("final"), "message", None)
+    with pytest.raises(Conflict):
+        await scene.store.sending(ident("draft"), [part()])
+
+
+async def test_a_draft_of_an_ended_turn_is_not_written(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.finish(claim, work.turn)
+    assert not await scene.store.draft(claim, work.turn, row("draft", kind="draft"))
+    assert await scene.store.outbox() == []
+
+
+async def test_stop_closes_the_draft(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.store.draft(claim, work.turn, row("draft", kind="draft"))
+    await scene.deliver("draft")
+    command = (await scene.hear(said("/stop"), seat=COMMAND))[0]
+    await scene.store.stop(command.thread, command.seq, person="ada", fresh=False, posts=[row("ok")], closing=closing)
+    open_rows = [(i.row.id.rstrip("0"), i.row.target) for i in await scene.store.outbox(state="ready")]
+    assert sorted(open_rows) == [("closedraft", ident("draft")), ("ok", None)]
+    assert await scene.heads([claim.thread]) == ["ok"]
+
+
+async def test_interrupt_closes_the_draft(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.store.draft(claim, work.turn, row("draft", kind="draft"))
+    await scene.deliver("draft")
+    await scene.store.interrupt(claim, work.turn, closing)
+    assert await scene.heads() == ["closedraft"]
