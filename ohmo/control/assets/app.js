@@ -39,6 +39,7 @@ class Conversation {
     this.turn = "";
     this.doing = "";
     this.preview = "";
+    this.stale = "";
     this.asides = [];
     this.typing = false;
     this.loaded = false;
@@ -70,7 +71,6 @@ class Conversation {
         this.doing = data.status;
         break;
       case "preview":
-        if (data.keep === 0) this.hidden = false;
         this.preview = this.preview.slice(0, data.keep) + data.text;
         break;
       case "typing":
@@ -80,10 +80,11 @@ class Conversation {
         toast(data.text);
         break;
       case "turn_started":
-        Object.assign(this, { turn: data.turn, preview: "", asides: [], doing: "", hidden: false });
+        Object.assign(this, { turn: data.turn, doing: "" });
         break;
       case "turn_ended":
-        Object.assign(this, { turn: "", preview: "", asides: [], doing: "", typing: false });
+        Object.assign(this, { turn: "", stale: this.preview, doing: "", typing: false });
+        this.asides = this.asides.filter((aside) => aside.turn !== data.turn);
         if (this.thread) this.cards.refresh(this.thread).catch(() => {});
         listChats();
         break;
@@ -112,10 +113,10 @@ class Conversation {
     this.transcript.show(changed);
     for (const entry of changed) {
       if (entry.message) outbox.seen(entry.message);
-      if (entry.kind === "aside") this.asides.push(entry.text);
+      if (entry.kind === "aside") this.asides.push({ turn: item.turn, text: entry.text });
     }
     if (item.type === "out_row") {
-      this.hidden = true; // what was previewed is durable now, or makes room for it
+      this.stale = this.preview; // what was previewed is durable now, or makes room for it
       if (item.row.outbound.choices.length || item.row.target || this.loaded) this.ask();
     }
     if (first && this.loaded) listChats();
@@ -159,10 +160,10 @@ class Conversation {
     else this.frame = requestAnimationFrame(draw);
   }
 
-  /** The preview without what is durable already. */
+  /** The preview without what is durable already. Previews and turns come from two sources, so neither resets the other. */
   said() {
-    let text = this.hidden ? "" : this.preview;
-    for (const aside of this.asides) if (text.trimStart().startsWith(aside)) text = text.trimStart().slice(aside.length);
+    let text = this.preview === this.stale ? "" : this.preview;
+    for (const aside of this.asides) if (text.trimStart().startsWith(aside.text)) text = text.trimStart().slice(aside.text.length);
     return text.trim();
   }
 

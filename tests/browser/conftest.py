@@ -1,0 +1,65 @@
+"""One Chromium for all browser tests; a house and a logged-in page for each."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page, async_playwright
+
+from ohmo.control.server import Doors
+from tests.unit.control.small_house import SmallHouse
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture
+def house() -> SmallHouse:
+    return SmallHouse()
+
+
+@pytest.fixture
+async def doors(house: SmallHouse, tmp_path: Path) -> AsyncIterator[Doors]:
+    async with house.open(tmp_path / "run") as doors:
+        yield doors
+
+
+@pytest.fixture
+async def chromium() -> AsyncIterator[Browser]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@pytest.fixture
+async def page(chromium: Browser, doors: Doors) -> AsyncIterator[Page]:
+    """A new chat, logged in. Anything on the console that is an error fails the test."""
+    context = await chromium.new_context(viewport={"width": 1100, "height": 800}, locale="en-GB", timezone_id="UTC")
+    opened = await context.new_page()
+    opened.set_default_timeout(10_000)
+    errors: list[str] = []
+    opened.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    link = doors.login_link()
+    assert link is not None
+    await opened.goto(link)
+    await opened.wait_for_selector("#empty:not([hidden])")
+    yield opened
+    unexpected = [line for line in errors if "net::ERR_" not in line and "Failed to load resource" not in line]
+    await context.close()
+    assert unexpected == []
