@@ -1,0 +1,1 @@
+"""A loopback Bot API that keeps Telegram's own rules."""

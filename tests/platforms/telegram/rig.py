@@ -1,0 +1,78 @@
+"""Telegram for the conformance suite: the loopback Bot API in this process, spoken to through python-telegram-bot."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from channels.contract import Channel, Options
+from channels.telegram import Settings
+from channels.telegram.adapter import Telegram
+from channels.telegram.client import Pace
+from tests.conformance.rig import Visible
+from tests.platforms.telegram.control import shown
+from tests.platforms.telegram.rules import Rules
+from tests.platforms.telegram.server import Server
+
+QUICK = Pace(connect=5, call=5, poll=2, conflict=0.01, upload=20)
+
+
+class TelegramRig:
+    """See tests/conformance/rig.py."""
+
+    name = "telegram"
+
+    def __init__(self, server: Server, pace: Pace = QUICK) -> None:
+        self.server = server
+        self.pace = pace
+
+    def settings(self) -> dict[str, Any]:
+        return {"enabled": True, "token": self.server.token, "api_url": self.server.url}
+
+    def channel(self, options: Options | None = None) -> Channel:
+        return Telegram(Settings(token=self.server.token, api_url=self.server.url), options or Options(), self.pace)
+
+    async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
+        number = int(topic) if topic is not None else None
+        return str(self.server.world.says(text, chat, person, number, mention)["message_id"])
+
+    async def edits(self, message: str, text: str, *, chat: str = "dm:ada") -> None:
+        self.server.world.edits(int(message), text, chat)
+
+    async def presses(self, message: str, choice: str, *, chat: str = "dm:ada", person: str = "ada") -> None:
+        self.server.world.press(int(message), choice, chat, person)
+
+    async def visible(self, chat: str = "dm:ada") -> Sequence[Visible]:
+        found = [shown(body, self.server, chat) for body in self.server.world.chat(chat).messages.values()]
+        return [Visible(**{**one, "choices": tuple(one["choices"]), "files": tuple(one["files"])}) for one in found]
+
+    async def redeliver(self, message: str, *, chat: str = "dm:ada") -> None:
+        self.server.world.redeliver(int(message), chat)
+
+    async def cut(self) -> None:
+        self.server.cut()
+
+    def down(self, away: bool) -> None:
+        self.server.down(away)
+
+    def lose_next_response(self) -> None:
+        self.server.faults.lose += 1
+
+    def limit_next(self, seconds: float) -> None:
+        self.server.faults.limit = seconds
+
+    def reject_next(self) -> None:
+        self.server.faults.reject += 1
+
+    def revoke(self, revoked: bool = True) -> None:
+        """Also ends the poll that waits, as Telegram does."""
+        self.server.faults.revoked = revoked
+        if revoked:
+            self.server.cut()
+
+
+@asynccontextmanager
+async def rig(rules: Rules | None = None) -> AsyncGenerator[TelegramRig]:
+    async with Server(rules=rules or Rules()).running() as server:
+        yield TelegramRig(server)
