@@ -26,7 +26,7 @@ class RawChannel:
 
     name: str
     policy: ChannelPolicy
-    settings: Mapping[str, Plain]
+    settings: Mapping[str, Plain] = field(repr=False)  # literal secrets may stand in it
     path: Path = ()
     source: Source = field(default=Source("defaults"), repr=False)
     vault: Vault = field(default_factory=lambda: Vault({}), repr=False)
@@ -42,7 +42,7 @@ class Opened:
 
     manifest: Manifest
     policy: ChannelPolicy
-    settings: Any
+    settings: Any = field(repr=False)
 
 
 def read_channels(source: Source, vault: Vault) -> tuple[tuple[RawChannel, ...], list[Problem]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ohmo.config.models import Written
+from ohmo.config.models import Budget, Written
 from ohmo.config.source import Path, Problem, Source
 
 _FOREIGN = ("claude", "codex", "opencode", "gemini")
@@ -15,13 +15,17 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
         if profile.provider in _FOREIGN:
             asked.append((("profiles", name, "provider"), f"{profile.provider} as a provider"))
     if written.sandbox.backend not in ("auto", "none"):
-        asked.append((("sandbox", "backend"), "the sandbox"))
+        asked.append((("sandbox", "backend"), "a sandbox"))
     if written.mcp:
-        asked.append((("mcp",), "MCP servers"))
+        asked.append((("mcp",), "the use of MCP servers"))
     if written.cron.jobs:
-        asked.append((("cron", "jobs"), "scheduled jobs"))
+        asked.append((("cron", "jobs"), "a scheduled job"))
     if written.web_search.provider is not None:
         asked.append((("web_search", "provider"), "web search"))
     if written.remote is not None:
         asked.append((("remote",), "remote storage"))
-    return [source.problem(path, f"{what}: comes in a later version; remove this") for path, what in asked]
+    for name in type(written.budgets).model_fields:
+        budget: Budget = getattr(written.budgets, name)
+        if budget.usd is not None or budget.tokens is not None:
+            asked.append((("budgets", name), "a budget"))
+    return [source.problem(path, f"{what} comes in a later version; remove this") for path, what in asked]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def show(file: Path | None, profile: str | None, as_json: bool) -> None:
     writer: Any = YAML(typ="safe", pure=True)
     writer.default_flow_style = False
     writer.sort_base_mapping_type_on_output = False
-    writer.dump(found, click.get_text_stream("stdout"))
+    writer.dump(found, sys.stdout)
 
 
 @COMMAND.command()

@@ -1,0 +1,205 @@
+"""From a file and an environment to one configuration, or to every problem with its line."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ohmo.config.load import Config, load
+from ohmo.contracts.errors import ConfigError
+
+
+def written(home: Path, text: str, mode: int = 0o600) -> Path:
+    file = home / "config.yaml"
+    file.write_text(text, encoding="utf-8")
+    file.chmod(mode)
+    return file
+
+
+def loaded(home: Path, text: str, **environ: str) -> Config:
+    written(home, text)
+    return load(environ={"OHMO_HOME": str(home), "HOME": "/home/ada", **environ})
+
+
+def problems(home: Path, text: str, **environ: str) -> list[str]:
+    with pytest.raises(ConfigError) as raised:
+        loaded(home, text, **environ)
+    return str(raised.value).split("\n")
+
+
+def test_no_file_means_defaults_with_the_browser_chat(home: Path) -> None:
+    found = load(environ={"OHMO_HOME": str(home), "HOME": "/home/ada"})
+    assert found.file is None
+    assert found.profile.provider == "auto"
+    assert [(channel.name, channel.enabled) for channel in found.channels] == [("web", True)]
+    assert found.workspace == Path("/home/ada/ohmo-workspace")
+    assert found.store_url == f"sqlite:///{home}/ohmo.db"
+    assert found.control.address == ("127.0.0.1", 7717)
+    assert found.permissions.mode == "default"
+    assert not list(home.iterdir())
+
+
+def test_the_asked_file_wins_over_the_home(home: Path, tmp_path: Path) -> None:
+    written(home, "limits: {max_steps: 3}\n")
+    other = tmp_path / "other.yaml"
+    other.write_text("limits: {max_steps: 4}\n", encoding="utf-8")
+    environ = {"OHMO_HOME": str(home), "HOME": "/home/ada"}
+    assert load(environ=environ).limits.max_steps == 3
+    assert load(other, environ=environ).limits.max_steps == 4
+    assert load(environ={**environ, "OHMO_CONFIG": str(other)}).limits.max_steps == 4
+
+
+def test_the_environment_wins_over_the_file(home: Path) -> None:
+    found = loaded(home, "control: {listen: null}\n", OHMO__CONTROL__LISTEN="0.0.0.0:80", OHMO__LIMITS__TURN_TIMEOUT="5m")
+    assert found.control.address == ("0.0.0.0", 80)
+    assert found.limits.turn_timeout == timedelta(minutes=5)
+
+
+def test_a_wrong_environment_variable_is_named(home: Path) -> None:
+    assert problems(home, "", OHMO__CONTROL__LISTN="x") == ["OHMO__CONTROL__LISTN: control.listn: unknown key, did you mean listen?"]
+
+
+def test_every_problem_is_said_at_once_in_the_order_of_the_file(home: Path) -> None:
+    text = """\
+profile: defalt
+permisions: {}
+limits:
+  max_steps: "3"
+  turn_timeout: 5x
+  queue: 0
+channels:
+  slack: {dm: pairng, enabled: maybe}
+  web: 3
+control: {listen: nowhere}
+owner: slack:U1
+workspace: relative
+"""
+    assert problems(home, text) == [
+        "config.yaml:1: profile: there is no profile 'defalt', did you mean default?",
+        "config.yaml:2: permisions: unknown key, did you mean permissions?",
+        "config.yaml:4: limits.max_steps: expected a whole number, not '3'",
+        "config.yaml:5: limits.turn_timeout: expected a duration such as 30s, 15m, 24h, 7d, or a number of seconds",
+        "config.yaml:6: limits.queue: must be at least 1, not 0",
+        "config.yaml:8: channels.slack.enabled: expected yes or no, not 'maybe'",
+        "config.yaml:8: channels.slack.dm: expected one of pairing, allowlist, open, off, not 'pairng'; did you mean pairing?",
+        "config.yaml:9: channels.web: expected keys and values, for example {enabled: true}",
+        "config.yaml:10: control.listen: expected HOST:PORT, for example 127.0.0.1:7717, or null for the unix socket only",
+        "config.yaml:11: owner: expected a list, for example [a, b], not 'slack:U1'",
+        "config.yaml:12: workspace: expected an absolute path, or one that starts with ~ or ${HOME}, not 'relative'",
+    ]
+
+
+def test_an_empty_section_means_its_defaults(home: Path) -> None:
+    found = loaded(home, "limits:\npermissions:\nprofiles:\n  default:\nchannels:\n  slack:\n")
+    assert found.limits.max_steps == 50
+    assert not found.channels[0].enabled
+
+
+def test_folders_expand_in_paths_and_rules(home: Path) -> None:
+    found = loaded(
+        home,
+        'workspace: ~/w\npermissions: {allow: ["Read(${WORKSPACE}/**)", "Read(${HOME}/x)"]}\nstore: {url: "sqlite:///${OHMO_HOME}/a.db"}\n',
+    )
+    assert found.permissions.allow[:2] == ("Read(/home/ada/w/**)", "Read(/home/ada/x)")
+    assert found.store_url == f"sqlite:///{home}/a.db"
+    assert problems(home, "permissions: {deny: ['Read(${SECRET})']}\n") == [
+        "config.yaml:1: permissions.deny[0]: ${SECRET} means nothing here; known are ${OHMO_HOME}, ${WORKSPACE}, ${HOME}"
+    ]
+
+
+def test_the_key_follows_the_provider(home: Path) -> None:
+    found = loaded(home, "profiles: {default: {provider: openai}}\n", OPENAI_API_KEY="k" * 9)
+    assert found.profile.api_key is not None
+    assert found.vault.reveal(found.profile.api_key) == "k" * 9
+
+
+def test_a_missing_key_of_the_active_profile_is_an_error(home: Path) -> None:
+    text = "profiles:\n  default:\n    provider: anthropic\n  other: {provider: openai}\n"
+    assert problems(home, text) == [
+        (
+            "config.yaml:2: profiles.default.api_key: missing secret: environment variable ANTHROPIC_API_KEY is not set; "
+            "set it, or write api_key: env:NAME, file:PATH or keyring:SERVICE/NAME"
+        )
+    ]
+    assert loaded(home, text, ANTHROPIC_API_KEY="x").profile.provider == "anthropic"
+
+
+def test_fallback_profiles_need_their_keys_and_names(home: Path) -> None:
+    text = "profiles:\n  default: {provider: offline, fallback: [b, c]}\n  b: {provider: openai, fallback: [default]}\n"
+    found = problems(home, text)
+    assert found[0].startswith("config.yaml:2: profiles.default.fallback[1]: there is no profile 'c'")
+    assert found[1].startswith("config.yaml:3: profiles.b.api_key: missing secret")
+    good = loaded(home, text.replace(", c", ""), OPENAI_API_KEY="x")
+    assert [name for name, _ in good.fallback] == ["b"]
+
+
+def test_a_server_of_ones_own_needs_no_key(home: Path) -> None:
+    found = loaded(home, "profiles: {default: {provider: openai, base_url: 'http://127.0.0.1:11434/v1'}}\n")
+    assert found.profile.base_url == "http://127.0.0.1:11434/v1"
+
+
+def test_a_profile_is_chosen_by_argument_then_environment(home: Path) -> None:
+    text = "profiles: {default: {}, work: {provider: offline}, play: {provider: offline, models: [m]}}\n"
+    assert loaded(home, text, OHMO_PROFILE="work").profile_name == "work"
+    environ = {"OHMO_HOME": str(home), "HOME": "/home/ada", "OHMO_PROFILE": "work"}
+    assert load(environ=environ, profile="play").profile.models == ("m",)
+    with pytest.raises(ConfigError, match="--profile: there is no profile 'wrok', did you mean work"):
+        load(environ=environ, profile="wrok")
+
+
+def test_a_literal_secret_needs_a_private_file(home: Path) -> None:
+    text = "profiles: {default: {provider: openai, api_key: sk-literal-0123456789}}\n"
+    written(home, text, 0o644)
+    with pytest.raises(ConfigError) as raised:
+        load(environ={"OHMO_HOME": str(home), "HOME": "/home/ada"})
+    assert str(raised.value).startswith("config.yaml:1: profiles.default.api_key: a secret stands in a file that others can read")
+    assert "sk-literal" not in str(raised.value)
+    assert loaded(home, text).profile.api_key is not None
+
+
+def test_the_store_url_may_be_a_secret(home: Path) -> None:
+    assert loaded(home, "store: {url: env:DB}\n", DB="postgresql://u:p@h/d").store_url == "postgresql://u:p@h/d"
+    assert problems(home, "store: {url: env:DB}\n") == ["config.yaml:1: store.url: missing secret: environment variable DB is not set"]
+    assert "p4ssword" not in repr(loaded(home, "store: {url: 'postgresql://u:p4ssword@h/d'}\n"))
+
+
+def test_what_is_not_built_yet_is_not_silently_ignored(home: Path) -> None:
+    text = "mcp: {x: {command: y}}\nbudgets: {day: {usd: 5}}\nprofiles: {default: {provider: codex}}\nsandbox: {backend: docker}\n"
+    found = problems(home, text)
+    assert len(found) == 4
+    assert all("comes in a later version" in line for line in found)
+
+
+def test_presets_fill_what_was_not_written(home: Path) -> None:
+    assert loaded(home, "permissions: {preset: full}\n").permissions.mode == "full_auto"
+    assert loaded(home, "permissions: {preset: full, mode: plan}\n").permissions.mode == "plan"
+    assert "Bash(ls:*)" in loaded(home, "").permissions.allow
+    safe = loaded(home, "permissions: {preset: safe, allow: ['WebFetch(domain:example.org)']}\n").permissions
+    assert safe.ask == ("WebSearch",)
+    assert safe.allow == ("WebFetch(domain:example.org)",)
+
+
+@pytest.mark.parametrize("text", ["\ufeffprofile: default\n", "profile: default\r\n"])
+def test_files_of_other_systems_are_read(home: Path, text: str) -> None:
+    assert loaded(home, text).profile_name == "default"
+
+
+def test_a_file_that_cannot_be_read_is_one_line(home: Path) -> None:
+    environ = {"OHMO_HOME": str(home), "HOME": "/home/ada"}
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(home / "nowhere.yaml", environ=environ)
+    (home / "config.yaml").write_bytes(b"a: \xff\n")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load(environ=environ)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(home, environ=environ)
+
+
+def test_the_result_is_frozen(home: Path) -> None:
+    found = loaded(home, "")
+    with pytest.raises(AttributeError):
+        found.workspace = Path("/")  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(ValueError):
+        found.limits.max_steps = 1  # pyright: ignore[reportAttributeAccessIssue]
