@@ -315,7 +315,7 @@ def _str(body: Body, name: str, default: str | None = None) -> str:
 
 def _ts(body: Body, name: str) -> str:
     value = _str(body, name)
-    if not re.fullmatch(r"\d{1,12}(\.\d{1,6})?", value):
+    if not re.fullmatch(r"\d{1,11}(\.\d{1,6})?", value):
         raise Malformed(f"{name} is no timestamp: {value[:40]!r}")
     return value
 

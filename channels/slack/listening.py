@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, cast
 
 from channels.contract import Arrival, ChannelContext, Clock, Inbound
-from channels.errors import AuthFailed, NotReady, Rejected
+from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
 from channels.slack import inbound
 from channels.slack.client import Feed, Frame, Wire
 from channels.slack.history import Conversation, History, Missed
@@ -19,6 +20,7 @@ from channels.slack.memory import Memory, Names
 _log = logging.getLogger(__name__)
 
 READERS = 4  # conversations that are caught up at the same time
+PATIENCE = 2.0  # seconds for the question why a connection was lost
 
 
 class Listening:
@@ -44,7 +46,16 @@ class Listening:
                     group.create_task(self._catch_up(), name="slack catch-up")
                     await self._live(feed)
             except BaseExceptionGroup as failed:
-                raise _first(failed) from None
+                failure = _first(failed)
+                if isinstance(failure, NotReady):
+                    await self._ask_why()
+                raise failure from None
+
+    async def _ask_why(self) -> None:
+        """A revoked app is cut off without a word: AuthFailed is the truth then, and NotReady would only repeat the question."""
+        with contextlib.suppress(NotReady, RateLimited, Rejected, TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self._wire.read("auth.test")
 
     # live
 
@@ -89,10 +100,10 @@ class Listening:
                 newest = max(newest, self._note(frame), key=order)
                 for arrival in inbound.read(frame.kind, frame.payload, self._place):
                     arrivals.setdefault(arrival.key, arrival)
-            except (Malformed, OverflowError) as error:
+                    self._follow(arrival)
+            except Malformed as error:
                 self._count(f"an envelope of type {frame.kind}: {error}")
         if arrivals:
-            self._follow(arrivals.values())
             batch = sorted(arrivals.values(), key=lambda arrival: arrival.order)
             await self._context.publish(batch, self._memory.cursor(chat, newest) if chat else None)
         for frame in frames:
@@ -118,11 +129,10 @@ class Listening:
                 self._memory.follow(chat, thread)
         return ts
 
-    def _follow(self, arrivals: Iterable[Arrival]) -> None:
+    def _follow(self, said: Arrival) -> None:
         """A thread in which we were called stays ours to hear, also after a restart: it travels in the cursor."""
-        for said in arrivals:
-            if isinstance(said, Inbound) and said.addressed and said.address.topic is not None:
-                self._memory.follow(said.address.chat, said.address.topic)
+        if isinstance(said, Inbound) and said.addressed and said.address.topic is not None:
+            self._memory.follow(said.address.chat, said.address.topic)
 
     def _count(self, what: str) -> None:
         self.malformed += 1
@@ -163,7 +173,6 @@ class Listening:
         await self._names.learn(set[str]().union(*(_people(row) for row in missed.said + missed.edited)))
         arrivals = self._arrivals(chat, missed)
         if arrivals:
-            self._follow(arrivals)
             newest = max((row["ts"] for row in missed.said), key=order, default="")
             await self._context.publish(arrivals, self._memory.cursor(chat.id, newest))
         self._confess(chat, missed, since, fence, age)
@@ -175,11 +184,12 @@ class Listening:
                 self._note_row(chat.id, row)
                 read = inbound.edited if row in missed.edited else inbound.message
                 said = read(row, chat.id, self._place, private=chat.private)
-            except (Malformed, OverflowError) as error:
+            except Malformed as error:
                 self._count(f"a row of the history of {chat.id}: {error}")
                 continue
             if said is not None:
                 found.append(said)
+                self._follow(said)
         return sorted(found, key=lambda arrival: arrival.order)
 
     def _confess(self, chat: Conversation, missed: Missed, since: str, fence: datetime, age: timedelta) -> None:

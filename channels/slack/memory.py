@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -44,7 +45,8 @@ class Memory:
         except ValueError:
             body = {}
         if isinstance(body, dict):
-            known.since = str(cast("dict[str, Any]", body).get("since", ""))
+            since = str(cast("dict[str, Any]", body).get("since", ""))
+            known.since = since if re.fullmatch(r"\d{1,11}\.\d{1,6}", since) else ""
             known.threads.update(dict.fromkeys(str(thread) for thread in cast("dict[str, Any]", body).get("threads", ())))
 
     def cursor(self, chat: str, newest: str) -> Cursor:

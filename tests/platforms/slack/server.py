@@ -203,7 +203,7 @@ class Server:
 
     def _answer(self, method: str, args: Row, request: web.Request) -> web.Response:
         try:
-            self._authorise(method, request.headers.get("Authorization", "").removeprefix("Bearer "))
+            self._authorise(method, request.headers.get("Authorization", "").removeprefix("Bearer").strip())
             return web.json_response({"ok": True, **self._do(method, args)})
         except SlackError as error:
             if error.word == "ratelimited":
