@@ -1,0 +1,93 @@
+"""Finds every channel: the sub-packages of ``channels`` that export MANIFEST, and the entry points of strangers; imports no SDK."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any
+
+import channels
+from channels.contract import Manifest
+
+GROUP = "ohmo.channels"  # the entry point names a module that exports MANIFEST, or the Manifest itself
+
+# What a package may raise while it is imported: each kind of its own mistakes. An exit or an interrupt is nobody's mistake.
+MISTAKES = (
+    ArithmeticError, AssertionError, AttributeError, BufferError, EOFError, ImportError, LookupError, MemoryError, NameError, OSError,
+    ReferenceError, RuntimeError, SyntaxError, TypeError, ValueError, Warning,
+)  # fmt: skip
+
+
+class DuplicateChannel(Exception):
+    """Two packages claim one name; the daemon does not start before one of them is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """``manifests`` by channel name, in alphabetical order; ``broken``: one line for each package that was skipped."""
+
+    manifests: dict[str, Manifest]
+    broken: tuple[str, ...]
+
+
+def discover(package: ModuleType = channels, strangers: Iterable[EntryPoint] | None = None) -> Catalogue:
+    """Every channel there is. A package that cannot be imported, or exports something else, is reported and skipped.
+
+    Raises DuplicateChannel with one line that names both places. ``strangers``: None for the entry points that are installed."""
+    sources = [(name, _export(name)) for name in _folders(package)]
+    sources += [
+        (f"entry point {found.name} = {found.value}", found.load)
+        for found in (entry_points(group=GROUP) if strangers is None else strangers)
+    ]
+    found: dict[str, tuple[Manifest, str]] = {}
+    broken: list[str] = []
+    for where, source in sources:
+        try:
+            manifest = _manifest(source())
+        except MISTAKES as error:
+            broken.append(f"{where}: {type(error).__name__}: {error}: the channel is skipped; repair or uninstall its package")
+            continue
+        if manifest is None:
+            continue
+        if manifest.name in found:
+            raise DuplicateChannel(
+                f"two channels are called {manifest.name!r}: {found[manifest.name][1]} and {where}; uninstall one of them"
+            )
+        found[manifest.name] = (manifest, where)
+    return Catalogue({name: found[name][0] for name in sorted(found)}, tuple(broken))
+
+
+def load(path: str) -> Any:
+    """What ``module:Name`` names, its module imported now; for adapters this brings their SDK.
+
+    Raises ImportError when the module is not there (its extra is not installed), and ValueError, AttributeError for a wrong path."""
+    module, colon, name = path.partition(":")
+    if not colon or not module or not name:
+        raise ValueError(f"{path!r} is no path: write module:Name")
+    loaded = importlib.import_module(module)
+    try:
+        return getattr(loaded, name)
+    except AttributeError:
+        raise AttributeError(f"{path}: module {module} has no {name}") from None
+
+
+def _folders(package: ModuleType) -> list[str]:
+    return sorted(f"{package.__name__}.{found.name}" for found in pkgutil.iter_modules(package.__path__) if found.ispkg)
+
+
+def _export(name: str) -> Callable[[], object]:
+    return lambda: getattr(importlib.import_module(name), "MANIFEST", None)
+
+
+def _manifest(found: object) -> Manifest | None:
+    if isinstance(found, ModuleType):
+        found = getattr(found, "MANIFEST", None)
+        if found is None:
+            raise TypeError("it exports no MANIFEST")
+    if found is not None and not isinstance(found, Manifest):
+        raise TypeError(f"MANIFEST is a {type(found).__name__}, not a channels.contract.Manifest")
+    return found
