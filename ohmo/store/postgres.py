@@ -16,7 +16,7 @@ from typing import Any
 import asyncpg
 
 from channels.errors import Unavailable
-from ohmo.contracts.errors import Conflict, LeaseLost, StoreError
+from ohmo.contracts.errors import Conflict, StoreError
 from ohmo.contracts.store import Hint
 from ohmo.failpoints import Failpoint
 from ohmo.store.dialect import postgres_statement
@@ -43,7 +43,8 @@ async def drive(connection: Any, op: Op[T]) -> T:
     try:
         sql, values = next(op)
         while True:
-            sql, values = op.send(await connection.fetch(postgres_statement(sql), *values))
+            records = await connection.fetch(postgres_statement(sql), *values)
+            sql, values = op.send([tuple(record) for record in records])
     except StopIteration as stop:
         return stop.value
 
@@ -129,13 +130,14 @@ class PostgresDriver:
             await self._commit(self._group())
 
     async def _commit(self, group: list[_Job]) -> None:
+        last: BaseException = Unavailable()
         for attempt in range(TRIES):
             parts = [group] if attempt == 0 else [[job] for job in group if not job.future.done()]
             for part in parts:
                 try:
                     await self._transaction(part)
                 except _AGAIN as error:
-                    last: BaseException = error
+                    last = error
                 except (asyncpg.PostgresError, *_AWAY) as error:
                     known = failure(error)
                     self._fail(part, known if isinstance(known, Unavailable) else Unavailable(str(known)))
