@@ -80,8 +80,10 @@ class Web:
         return None  # never asked: Repeat.SAFE
 
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
-        del receipt
-        self.browser.preview(address.chat, text)
+        if receipt is None:
+            self.browser.preview(address.chat, text)
+        else:
+            self.browser.revise(address.chat, receipt.message, text)
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
         target = into / plain_name(attachment.name)

@@ -63,7 +63,15 @@ class Posted:
     shown: Shown | None
 
 
-Live = Preview | Typing | Noticed | Posted
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """A newer text of a draft that was posted; its final text comes as a post."""
+
+    message: MessageId
+    text: str
+
+
+Live = Preview | Typing | Noticed | Posted | Revised
 
 
 class Feed:
@@ -141,6 +149,9 @@ class Browser:
             state.typing = on
             self._tell(chat, Typing(on))
         self._forget(chat)
+
+    def revise(self, chat: str, message: MessageId, text: str) -> None:
+        self._tell(chat, Revised(message, text))
 
     def notice(self, chat: str, text: str) -> None:
         self._tell(chat, Noticed(text))

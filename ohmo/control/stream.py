@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from aiohttp import web
 
-from channels.web.client import Browser, Feed, Noticed, Posted, Preview, Typing, place
+from channels.web.client import Browser, Feed, Noticed, Posted, Preview, Revised, Typing, place
 from ohmo.contracts.events import Event, TextDelta
 from ohmo.contracts.reports import Reports
 from ohmo.control.answers import Refusal, number
@@ -141,7 +141,7 @@ class _Reader:
             self._listener.thread = thread
         return thread
 
-    def _live_item(self, item: Preview | Typing | Noticed | Posted) -> Iterator[str]:
+    def _live_item(self, item: Preview | Typing | Noticed | Posted | Revised) -> Iterator[str]:
         match item:
             case Preview(text):
                 same = _common(self._preview, text)
@@ -151,6 +151,8 @@ class _Reader:
                 yield frame("typing", dumps({"on": on}))
             case Noticed(text):
                 yield frame("notice", dumps({"text": text}))
+            case Revised(message, text):
+                yield frame("revised", dumps({"message": message, "text": text}))
             case Posted():
                 pass  # the history has it, or will have it at the next look
 

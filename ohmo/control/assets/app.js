@@ -76,6 +76,11 @@ class Conversation {
       case "typing":
         this.typing = data.on;
         break;
+      case "revised": {
+        const entry = this.fold.byRow.get(data.message.replace(/\.0$/, ""));
+        if (entry && !entry.closed) this.transcript.show([Object.assign(entry, { text: data.text })]);
+        break;
+      }
       case "notice":
         toast(data.text);
         break;

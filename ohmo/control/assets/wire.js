@@ -26,7 +26,7 @@ export async function call(path, body, init = {}) {
   return answer;
 }
 
-const KINDS = ["item", "ready", "snapshot", "preview", "typing", "notice", "turn_started", "turn_ended", "tool_started", "tool_progress", "tool_done", "status", "failure", "model_done"];
+const KINDS = ["item", "ready", "snapshot", "preview", "typing", "notice", "revised", "turn_started", "turn_ended", "tool_started", "tool_progress", "tool_done", "status", "failure", "model_done"];
 
 /** The events of one chat. `cursor` is the number of the last durable item that was handled; after any gap the stream goes on from there. */
 export class Stream {
