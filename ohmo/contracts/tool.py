@@ -22,6 +22,7 @@ class Question:
     detail: str
     choices: tuple[Choice, ...]
     digest: str  # canonical hash of tool, arguments, cwd, person
+    rule: str = ""  # what "session" and "always" would remember; empty: they are not offered
 
 
 @dataclass(frozen=True, slots=True)

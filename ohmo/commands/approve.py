@@ -1,0 +1,19 @@
+"""``/approve [session|always]``: allows what is asked in this thread."""
+
+from __future__ import annotations
+
+from ohmo.commands.contract import MEMBERS, Command, Decide, Desk, Effect, Order, Reply
+from ohmo.contracts.store import Scope
+
+_SCOPES: dict[str, Scope] = {"": "once", "once": "once", "session": "session", "always": "always"}
+
+
+async def _run(order: Order, desk: Desk) -> Effect:
+    scope = _SCOPES.get(order.argument.lower())
+    if scope is None:
+        return Reply(f"`/approve {order.argument}`: say `/approve`, `/approve session` or `/approve always`.")
+    questions = [asked for asked in await desk.open_questions(order.thread) if asked.state == "asked"]
+    return Decide(questions[0].ask.id, "allowed", scope) if questions else Reply("Nothing is asked here.")
+
+
+COMMAND = Command("approve", "allow what is asked here: once, `session` or `always`", _run, MEMBERS)

@@ -1,0 +1,95 @@
+"""What a slash command is: a name, who may say it, and a function from what was said to an effect that is committed as one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from channels.contract import Address
+from ohmo.contracts.reports import ThreadInfo
+from ohmo.contracts.status import HouseStatus
+from ohmo.contracts.store import Asked, Scope, ThreadSettings
+
+Standing = Literal["guest", "user", "admin", "owner"]
+_COMMAND = re.compile(r"\s*/(?P<name>[a-z_]+)(?:@\S+)?(?:\s+(?P<argument>.*))?\s*", re.DOTALL | re.IGNORECASE)
+MEMBERS: frozenset[Standing] = frozenset({"user", "admin", "owner"})
+EVERYBODY: frozenset[Standing] = frozenset({"guest", "user", "admin", "owner"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Only words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End everything said before; ``fresh``: begin a new session too."""
+
+    text: str
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """Change the thread's settings."""
+
+    text: str
+    settings: ThreadSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """Answer an open question."""
+
+    approval: str
+    verdict: Literal["allowed", "denied"]
+    scope: Scope = "once"
+    word: str = ""
+
+
+Effect = Reply | Stop | Choose | Decide
+
+
+class Desk(Protocol):
+    """What commands may look at."""
+
+    async def open_questions(self, thread: str) -> list[Asked]: ...
+    async def thread(self, thread: str) -> ThreadInfo | None: ...
+    async def status(self) -> HouseStatus: ...
+    async def usage_today(self) -> str: ...
+    async def inbox_of(self, thread: str) -> str: ...
+    async def why(self, thread: str, number: str) -> str: ...
+    def running_turn(self, thread: str) -> str | None: ...
+    def commands(self) -> tuple[Command, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A command as somebody said it."""
+
+    thread: str
+    address: Address
+    person: str
+    standing: Standing
+    argument: str
+    settings: ThreadSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """``run`` must not write: its effect, its reply and the command's ending are one transaction of the caller."""
+
+    name: str
+    summary: str
+    run: Callable[[Order, Desk], Awaitable[Effect]]
+    standings: frozenset[Standing] = field(default=EVERYBODY)
+
+
+def parse(text: str) -> tuple[str, str] | None:
+    """Name (lower case) and argument of ``/name@bot argument``; None: not a command."""
+    match = _COMMAND.fullmatch(text)
+    return (match["name"].lower(), (match["argument"] or "").strip()) if match is not None else None

@@ -1,0 +1,13 @@
+"""``/help``: what can be said."""
+
+from __future__ import annotations
+
+from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
+
+
+async def _run(order: Order, desk: Desk) -> Effect:
+    lines = [f"- `/{command.name}` {command.summary}" for command in desk.commands() if order.standing in command.standings]
+    return Reply("Say anything, or one of these:\n\n" + "\n".join(lines))
+
+
+COMMAND = Command("help", "what can be said", _run)

@@ -1,0 +1,12 @@
+"""``/inbox``: what waits in this thread."""
+
+from __future__ import annotations
+
+from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
+
+
+async def _run(order: Order, desk: Desk) -> Effect:
+    return Reply(await desk.inbox_of(order.thread))
+
+
+COMMAND = Command("inbox", "what waits in this thread", _run)

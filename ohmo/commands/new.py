@@ -1,0 +1,13 @@
+"""``/new``: stops and begins a new session."""
+
+from __future__ import annotations
+
+from ohmo.commands.contract import MEMBERS, Command, Desk, Effect, Order, Stop
+
+
+async def _run(order: Order, desk: Desk) -> Effect:
+    del order, desk
+    return Stop("A new conversation begins here.", fresh=True)
+
+
+COMMAND = Command("new", "begin a new conversation in this thread", _run, MEMBERS)

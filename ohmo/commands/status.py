@@ -1,0 +1,24 @@
+"""``/status``: how the house and this thread are."""
+
+from __future__ import annotations
+
+from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
+
+
+async def _run(order: Order, desk: Desk) -> Effect:
+    status, questions = await desk.status(), await desk.open_questions(order.thread)
+    here = "a turn is running" if desk.running_turn(order.thread) else "waiting for an answer" if questions else "idle"
+    lines = [
+        f"**ohmo {status.version}**: {'ready' if status.ready else 'not ready'}; model {status.model} ({status.provider})",
+        f"This thread: {here}.",
+    ]
+    if order.standing in ("owner", "admin"):
+        lines += [
+            f"- {name}: {channel.state}{' (' + channel.detail + ')' if channel.detail else ''}" for name, channel in status.channels.items()
+        ]
+        lines.append(f"Turns: {status.turns_running} running, {status.turns_parked} waiting for a person.")
+        lines += [f"Warning: {warning}" for warning in status.warnings]
+    return Reply("\n".join(lines))
+
+
+COMMAND = Command("status", "how things are", _run)

@@ -1,0 +1,13 @@
+"""``/usage``: what was spent today."""
+
+from __future__ import annotations
+
+from ohmo.commands.contract import MEMBERS, Command, Desk, Effect, Order, Reply
+
+
+async def _run(order: Order, desk: Desk) -> Effect:
+    del order
+    return Reply(await desk.usage_today())
+
+
+COMMAND = Command("usage", "tokens and cost of today", _run, MEMBERS)

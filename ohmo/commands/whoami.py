@@ -1,0 +1,15 @@
+"""``/whoami``: who I take you for."""
+
+from __future__ import annotations
+
+from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
+
+
+async def _run(order: Order, desk: Desk) -> Effect:
+    del desk
+    return Reply(
+        f"You are `{order.address.channel}:{order.person}`, role {order.standing}; this place is `{order.address.channel}:{order.address.chat}`."
+    )
+
+
+COMMAND = Command("whoami", "who I take you for, and what you may do", _run)

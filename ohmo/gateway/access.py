@@ -1,0 +1,163 @@
+"""Who somebody is and where what they say belongs. Pure: everything it knows is handed in or told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from channels.contract import Address, Answer, Edited, Inbound, Reacted, Said
+from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.store import Asked, Kind, PersonRow, Seat
+from ohmo.contracts.tool import Question
+
+Standing = Literal["guest", "user", "admin", "owner"]
+OWN_DOORS = frozenset({"web", "console", "house"})  # whoever is there sits at the owner's machine
+ALBUM_HOLD = 0.6  # seconds: the pieces of an album come as messages of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The owner's rules for one account of one channel."""
+
+    dm: Literal["pairing", "allowlist", "open", "off"] = "pairing"
+    groups: Literal["allowlist", "open", "off"] = "allowlist"
+    mention_required: bool = True
+    people: frozenset[str] = frozenset()
+    chats: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Who was named in the configuration, as ``channel:person``; ``default`` is for people let in by ``open`` or pairing."""
+
+    named: Mapping[str, Standing]
+    default: Standing = "user"
+
+
+class Access:
+    """``policy`` of a channel and account; ``is_command`` tells whether a text is one of the house's commands; ``open_question`` the question
+    that waits in a place for a person's words. ``per_person``: everybody has a mind of their own in a shared place."""
+
+    def __init__(
+        self,
+        policy: Callable[[str, str], Policy],
+        roles: Roles,
+        *,
+        is_command: Callable[[str], bool],
+        open_question: Callable[[Address], Asked | None],
+        per_person: bool = False,
+    ) -> None:
+        self._policy, self._roles = policy, roles
+        self._is_command, self._open_question, self._per_person = is_command, open_question, per_person
+        self._people: dict[tuple[str, str, str], PersonRow] = {}
+
+    def learn(self, rows: Iterable[PersonRow]) -> None:
+        """What the store knows of people now."""
+        self._people.update({(row.channel, row.account, row.person): row for row in rows})
+
+    def known(self, channel: str, account: str, person: str) -> PersonRow | None:
+        return self._people.get((channel, account, person))
+
+    def standing(self, channel: str, account: str, person: str) -> Standing | None:
+        """What somebody may do; None: a stranger. Configuration wins over what was said at run time."""
+        if channel in OWN_DOORS:
+            return "owner"
+        named = self._roles.named.get(f"{channel}:{person}")
+        if named is not None:
+            return named
+        row = self._people.get((channel, account, person))
+        if row is not None and row.role not in ("asking", "revoked"):
+            return row.role
+        return None
+
+    def revoked(self, channel: str, account: str, person: str) -> bool:
+        row = self._people.get((channel, account, person))
+        return row is not None and row.role == "revoked" and f"{channel}:{person}" not in self._roles.named
+
+    def let_in(self, said: Said, *, private: bool) -> Standing | None:
+        """The standing with which these words are heard; None: not at all."""
+        place, person = said.address, said.person.id
+        if self.revoked(place.channel, place.account, person):
+            return None
+        standing = self.standing(place.channel, place.account, person)
+        if standing is not None:
+            return standing
+        policy = self._policy(place.channel, place.account)
+        if private:
+            welcome = policy.dm == "open" or (policy.dm != "off" and person in policy.people)
+        else:
+            welcome = policy.groups != "off" and (not policy.people or person in policy.people)
+        return self._roles.default if welcome else None
+
+    def may_answer(self, asked: Asked, said: Said) -> bool:
+        """Owner and admin answer for anyone, a user for themselves, a guest for nobody."""
+        standing = self.standing_of(said)
+        if standing in ("owner", "admin"):
+            return True
+        same_door = asked.address.channel == said.address.channel and asked.address.account == said.address.account
+        return standing == "user" and same_door and asked.person == said.person.id
+
+    def standing_of(self, said: Said) -> Standing | None:
+        """As ``let_in``, for words whose privacy is not known any more: the kinder reading of the place."""
+        return self.let_in(said, private=True) or self.let_in(said, private=False)
+
+    def seat(self, arrival: Arrival) -> Seat:
+        """Where an arrival belongs. A stranger in a private chat is seated as a command: intake answers with a pairing card."""
+        if isinstance(arrival, Wake):
+            return Seat("", "wake")
+        scope = self._scope(arrival)
+        match arrival:
+            case Answer():
+                return Seat(scope, "answer")
+            case Edited():
+                return Seat(scope, "edit")
+            case Reacted():
+                return Seat(scope, "reaction")
+            case Inbound():
+                return self._message(arrival, scope)
+
+    def _message(self, said: Inbound, scope: str) -> Seat:
+        refusal = self._refusal(said)
+        if refusal is not None:
+            return Seat(scope, "message", *refusal)
+        if self.let_in(said, private=said.private) is None:
+            return Seat(scope, "command")
+        kind: Kind = "message"
+        if self._is_command(said.text):
+            kind = "command"
+        elif self._answers(said):
+            kind = "answer"
+        return Seat(scope, kind, hold=ALBUM_HOLD if said.album is not None else 0.0)
+
+    def _refusal(self, said: Inbound) -> tuple[Literal["noted", "refused"], str] | None:
+        place, policy = said.address, self._policy(said.address.channel, said.address.account)
+        if said.person.bot:
+            return "noted", "said by a bot"
+        if self.revoked(place.channel, place.account, said.person.id):
+            return "refused", "this person's access was revoked"
+        if said.private:
+            stranger = self.let_in(said, private=True) is None
+            if stranger and policy.dm in ("off", "allowlist"):
+                return "refused", f"channels.{place.channel}.dm is {policy.dm} and {said.person.id} is not allowed"
+            return None
+        if place.channel not in OWN_DOORS and policy.groups != "open" and place.chat not in policy.chats:
+            return "noted", f"the group {place.chat} is not in channels.{place.channel}.allow.groups"
+        if policy.mention_required and not said.addressed:
+            return "noted", "not addressed"
+        if self.let_in(said, private=False) is None:
+            return "refused", f"{said.person.id} is not in channels.{place.channel}.allow.people"
+        return None
+
+    def _answers(self, said: Inbound) -> bool:
+        """Plain words are the answer to an open AskUser question of the place, when this person may give it."""
+        asked = self._open_question(said.address)
+        return asked is not None and is_free(asked.ask.question) and (said.private or said.addressed) and self.may_answer(asked, said)
+
+    def _scope(self, said: Said) -> str:
+        return said.person.id if self._per_person else ""
+
+
+def is_free(question: Question) -> bool:
+    """Whether words answer it; a permission needs a button or a command, never chance words."""
+    return question.kind == "question"

@@ -1,0 +1,44 @@
+"""Questions as messages with buttons, and what takes their place afterwards. Pure but for new ids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from channels.contract import Choice, Outbound
+from ohmo.contracts.store import Asked, Closing, OutRow, PostRow
+from ohmo.ids import NewId
+
+
+def card(asked: Asked) -> PostRow:
+    """The card of a question; its row has the question's id, its choices are ``<number>:<id>``."""
+    question = asked.ask.question
+    lines = [f"**{question.title}**"]
+    if question.detail:
+        lines.append(question.detail)
+    lines.append(_how(asked))
+    choices = tuple(Choice(f"{number}:{asked.ask.id}", choice.label, choice.style) for number, choice in enumerate(question.choices))
+    ttl = 86_400.0
+    return PostRow(asked.ask.id, "message", Outbound(asked.address, "\n\n".join(lines), choices=choices), ttl=ttl)
+
+
+def _how(asked: Asked) -> str:
+    if asked.ask.question.kind == "permission":
+        return "Answer with a button, or say `/approve`, `/approve session`, `/approve always` or `/deny`."
+    return "Answer with a button or in your own words." if asked.ask.question.choices else "Answer in your own words."
+
+
+def parse_choice(text: str) -> tuple[int, str] | None:
+    """Number and question id of a pressed button; None: not one of ours."""
+    number, colon, ask = text.partition(":")
+    return (int(number), ask) if colon and number.isdigit() and len(number) <= 3 else None
+
+
+def closing(new_id: NewId, note: str) -> Closing:
+    """Takes the place of a draft or card: its text, without buttons, and ``note``."""
+
+    def close(row: OutRow) -> PostRow:
+        said = row.row.outbound
+        text = said.text.split("\n\nAnswer ")[0] if said.choices or "\n\nAnswer " in said.text else said.text
+        return PostRow(new_id(), "edit", replace(said, text=f"{text}\n\n_{note}_", choices=(), files=(), replaces=()), target=row.row.id)
+
+    return close

@@ -1,0 +1,184 @@
+"""What a person sees while a turn runs: typing, and the answer as it grows. Ephemeral, but for the first text of a draft, which is a row.
+
+A channel with previews shows them and nothing stays; a channel with edits gets one draft row per turn, its revisions are edits that may be
+dropped, and every end of the turn is a row that takes its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Literal
+
+import structlog
+
+from channels.contract import Address, Channel, Outbound, Receipt
+from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.store import OutRow, PostRow
+from ohmo.ids import NewId
+from ohmo.lifecycle import failure_of
+
+log = structlog.get_logger("ohmo.delivery")
+FIRST_AFTER = 0.7  # seconds of text before a draft is worth a message: short answers come whole
+LEAST = 0.1  # seconds between previews
+Way = Literal["off", "edits", "preview"]
+
+
+@dataclass(slots=True)
+class _Slot:
+    """One running turn. ``text`` is the newest; older versions are never sent."""
+
+    turn: str
+    address: Address
+    text: str = ""
+    line: str = ""
+    void: bool = False  # the next delta begins a new text
+    row: str | None = None
+    receipt: Receipt | None = None
+    refused: bool = False
+    bell: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def shown(self, most: int) -> str:
+        """Text and the line of what is being done, cut to ``most`` characters from the front."""
+        text = "\n\n".join(part for part in (self.text, f"_{self.line}_" if self.line else "") if part)
+        return text if len(text) <= most else "…" + text[1 - most :]
+
+
+class Drafts:
+    """For one connected channel. ``open_draft`` writes the draft's row for a turn that still runs."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        name: str,
+        *,
+        events: Callable[[], AbstractContextManager[AsyncIterator[tuple[str, Event]]]],
+        open_draft: Callable[[str, str, PostRow], Awaitable[bool]],
+        new_id: NewId,
+        way: Way | None = None,
+    ) -> None:
+        self._channel, self._name, self._events, self._open_draft, self._new_id = channel, name, events, open_draft, new_id
+        self._way: Way = way if way is not None else _best(channel)
+        self._slots: dict[str, tuple[_Slot, asyncio.Task[None]]] = {}
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            with self._events() as events:
+                async for thread, event in events:
+                    self._note(thread, event, group)
+
+    def shown(self, row: OutRow, receipts: Sequence[Receipt]) -> None:
+        """Told by delivery: a row is visible now."""
+        if row.row.kind != "draft" or not receipts:
+            return
+        for slot, _ in self._slots.values():
+            if slot.row == row.row.id:
+                slot.receipt = receipts[0]
+                slot.bell.set()
+
+    def _note(self, thread: str, event: Event, group: asyncio.TaskGroup) -> None:
+        if isinstance(event, TurnStarted):
+            self._start(thread, event, group)
+            return
+        held = self._slots.get(thread)
+        if held is None or held[0].turn != event.turn:
+            return
+        slot = held[0]
+        match event:
+            case TurnEnded():
+                held[1].cancel()
+                del self._slots[thread]
+            case TextDelta(_, text):
+                slot.text = text if slot.void else slot.text + text
+                slot.void, slot.line = False, ""
+            case ModelDone():
+                slot.void = True
+            case TextReset():
+                slot.text = ""
+            case ToolStarted(_, _, name, summary):
+                slot.line = f"{name}: {summary}" if summary else name
+            case Status(_, text):
+                slot.line = text
+            case _:
+                return
+        slot.bell.set()
+
+    def _start(self, thread: str, event: TurnStarted, group: asyncio.TaskGroup) -> None:
+        place = event.address
+        if place is None or place.channel != self._name or place.account != self._channel.account:
+            return
+        if (old := self._slots.pop(thread, None)) is not None:
+            old[1].cancel()
+        slot = _Slot(event.turn, place)
+        self._slots[thread] = (slot, group.create_task(self._live(thread, slot), name=f"draft.{event.turn}"))
+
+    async def _live(self, thread: str, slot: _Slot) -> None:
+        """One turn's visible life: ends by cancellation at the turn's end."""
+        typing = asyncio.create_task(self._typing(slot.address), name=f"typing.{slot.turn}")
+        try:
+            if self._way == "preview":
+                await self._previews(slot)
+            elif self._way == "edits":
+                await self._edits(thread, slot)
+            else:
+                await asyncio.Event().wait()
+        finally:
+            typing.cancel()
+            await asyncio.wait([typing])
+            if self._channel.capabilities.typing is not None:
+                await failure_of(asyncio.wait_for(self._channel.typing(slot.address, False), 2.0))
+
+    async def _typing(self, address: Address) -> None:
+        lasts = self._channel.capabilities.typing
+        while lasts is not None:
+            if (error := await failure_of(self._channel.typing(address, True))) is not None:
+                log.debug("typing_failed", channel=self._name, error=str(error))
+            await asyncio.sleep(max(1.0, lasts.total_seconds() * 0.8))
+
+    async def _previews(self, slot: _Slot) -> None:
+        interval = self._channel.capabilities.revise
+        pause = max(LEAST, interval.total_seconds() if interval is not None else LEAST)
+        async for text in self._news(slot, pause):
+            await self._revise(slot, None, text)
+
+    async def _edits(self, thread: str, slot: _Slot) -> None:
+        interval = self._channel.capabilities.revise
+        pause = max(FIRST_AFTER, interval.total_seconds() if interval is not None else FIRST_AFTER)
+        await slot.bell.wait()
+        await asyncio.sleep(FIRST_AFTER)
+        async for text in self._news(slot, pause):
+            if slot.row is None:
+                row = PostRow(self._new_id(), "draft", Outbound(slot.address, text))
+                slot.row = row.id
+                slot.refused = not await self._open_draft(thread, slot.turn, row)
+            elif slot.receipt is not None:
+                await self._revise(slot, slot.receipt, text)
+            if slot.refused:
+                return
+
+    async def _news(self, slot: _Slot, pause: float) -> AsyncIterator[str]:
+        """The newest text, at most once in ``pause`` seconds, when it is another one."""
+        last, had = "", None
+        most = self._channel.capabilities.max_text
+        while True:
+            text = slot.shown(most)
+            if text and (text != last or slot.receipt is not had):
+                last, had = text, slot.receipt
+                yield text
+                await asyncio.sleep(pause)
+            else:
+                slot.bell.clear()
+                await slot.bell.wait()
+
+    async def _revise(self, slot: _Slot, receipt: Receipt | None, text: str) -> None:
+        error = await failure_of(self._channel.revise(slot.address, receipt, text))
+        if error is not None:
+            log.debug("revision_dropped", channel=self._name, error=str(error))
+
+
+def _best(channel: Channel) -> Way:
+    able = channel.capabilities
+    return "preview" if able.preview else "edits" if able.revise is not None else "off"

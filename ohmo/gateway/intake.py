@@ -1,0 +1,243 @@
+"""From a stored arrival to its first effect: commands and answers are carried out beside the mailbox, everything else waits for a turn.
+
+Each effect, its reply and the arrival's ending are one transaction; what a crash left undone is done again at the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from channels.contract import Address, Answer, Clock, Inbound, Outbound, Said
+from channels.errors import Unavailable
+from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, Standing, Stop, parse
+from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.store import Accepted, Asked, Grant, PostRow, Seat, Store, ThreadSettings
+from ohmo.failpoints import Failpoint
+from ohmo.gateway import pairing
+from ohmo.gateway.access import Access
+from ohmo.gateway.cards import card, closing, parse_choice
+from ohmo.ids import NewId
+from ohmo.lifecycle import backoff, failure_of
+
+log = structlog.get_logger("ohmo.intake")
+Told = tuple[Accepted, Arrival, Seat]
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeParts:
+    """``stopped`` ends a running turn of this instance; ``arrived`` is told that a running thread got a message; ``acknowledge`` answers the
+    platform's button press."""
+
+    store: Store
+    access: Access
+    commands: Mapping[str, Command]
+    desk: Desk
+    stopped: Callable[[str], None]
+    arrived: Callable[[str], None]
+    acknowledge: Callable[[Answer, str], Awaitable[None]]
+    new_id: NewId
+    clock: Clock
+    failpoint: Failpoint
+
+
+class Intake:
+    """``hear`` is called in commit order; what it has to do runs in order within a thread and side by side otherwise."""
+
+    def __init__(self, parts: IntakeParts) -> None:
+        self._parts = parts
+        self._todo: asyncio.Queue[Told] = asyncio.Queue()
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._users: defaultdict[str, int] = defaultdict(int)
+
+    def hear(self, told: Sequence[Told]) -> None:
+        """For the bus."""
+        for one in told:
+            accepted, _, seat = one
+            if seat.ending is not None:
+                continue
+            if seat.kind in ("command", "answer"):
+                self._todo.put_nowait(one)
+            elif seat.kind == "message":
+                self._parts.arrived(accepted.thread)
+
+    async def run(self) -> None:
+        """Until cancelled. Begins with what an earlier life left undone."""
+        for pending in await self._parts.store.unhandled():
+            self._todo.put_nowait((pending.accepted, pending.arrival, Seat("", pending.kind)))
+        async with asyncio.TaskGroup() as group:
+            while True:
+                told = await self._todo.get()
+                group.create_task(self._handle(told), name=f"intake.{told[0].thread}")
+
+    async def _handle(self, told: Told) -> None:
+        accepted, arrival, seat = told
+        async with self._alone(accepted.thread):
+            attempt = 0
+            while (error := await failure_of(self._once(accepted, arrival, seat))) is not None:
+                log.error(
+                    "intake_failed", thread=accepted.thread, seq=accepted.seq, error=f"{type(error).__name__}: {error}", exc_info=error
+                )
+                attempt += 1
+                if attempt >= 3 and not isinstance(error, Unavailable):
+                    await failure_of(self._give_up(accepted, arrival, error))
+                    return
+                await asyncio.sleep(backoff(attempt, most=10.0))
+
+    @asynccontextmanager
+    async def _alone(self, thread: str) -> AsyncGenerator[None]:
+        lock = self._locks.setdefault(thread, asyncio.Lock())
+        self._users[thread] += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._users[thread] -= 1
+            if not self._users[thread]:
+                del self._users[thread], self._locks[thread]
+
+    async def _once(self, accepted: Accepted, arrival: Arrival, seat: Seat) -> None:
+        if isinstance(arrival, Answer):
+            await self._pressed(accepted, arrival)
+        elif isinstance(arrival, Inbound):
+            standing = self._parts.access.let_in(arrival, private=arrival.private)
+            if standing is None:
+                await self._stranger(accepted, arrival)
+            elif seat.kind == "answer":
+                await self._in_words(accepted, arrival)
+            else:
+                await self._command(accepted, arrival, standing)
+        else:
+            await self._end(accepted, "noted", "nothing to do")
+
+    async def _give_up(self, accepted: Accepted, arrival: Arrival, error: Exception) -> None:
+        text = f"This could not be carried out: {error}"
+        posts = [self._post(arrival.address, text)] if isinstance(arrival, Said) else []
+        await self._parts.store.end_arrival(accepted.thread, accepted.seq, "dead", text, posts)
+
+    async def _stranger(self, accepted: Accepted, said: Inbound) -> None:
+        place, parts = said.address, self._parts
+        known = parts.access.known(place.channel, place.account, said.person.id)
+        row_and_code = pairing.asking(said, known, parts.clock())
+        if row_and_code is None:
+            await self._end(accepted, "refused", "unknown person; a pairing code was told")
+            return
+        row, code = row_and_code
+        posts = [self._post(place, pairing.words(said, code))]
+        await parts.store.end_arrival(accepted.thread, accepted.seq, "refused", "unknown person; pairing code told", posts, person=row)
+        parts.access.learn([row])
+
+    async def _command(self, accepted: Accepted, said: Inbound, standing: Standing) -> None:
+        parsed = parse(said.text)
+        command = self._parts.commands.get(parsed[0]) if parsed is not None else None
+        if command is None or parsed is None:
+            await self._end(accepted, "answered", posts=[self._post(said.address, "I do not know this command; `/help` lists them.")])
+            return
+        if standing not in command.standings:
+            await self._end(
+                accepted,
+                "refused",
+                f"/{command.name} is not for a {standing}",
+                [self._post(said.address, f"`/{command.name}` is not for a {standing}.")],
+            )
+            return
+        info = await self._parts.desk.thread(accepted.thread)
+        settings = info.settings if info is not None else ThreadSettings()
+        effect = await command.run(Order(accepted.thread, said.address, said.person.id, standing, parsed[1], settings), self._parts.desk)
+        match effect:
+            case Reply(text):
+                await self._end(accepted, "answered", posts=[self._post(said.address, text)])
+            case Choose(text, chosen):
+                posts = [self._post(said.address, text)]
+                await self._parts.store.end_arrival(accepted.thread, accepted.seq, "answered", "", posts, settings=chosen)
+            case Stop(text, fresh):
+                await self._stop(accepted, said, text, fresh=fresh)
+            case Decide():
+                await self._decide(accepted, said, effect)
+
+    async def _stop(self, accepted: Accepted, said: Inbound, text: str, *, fresh: bool) -> None:
+        parts = self._parts
+        close = closing(parts.new_id, f"stopped by {said.person.name or said.person.id}")
+        posts = [self._post(said.address, text)]
+        await parts.store.stop(accepted.thread, accepted.seq, person=said.person.id, fresh=fresh, posts=posts, closing=close)
+        parts.stopped(accepted.thread)
+
+    async def _pressed(self, accepted: Accepted, answer: Answer) -> None:
+        parts, pressed = self._parts, parse_choice(answer.choice)
+        asked = await self._find(pressed[1]) if pressed is not None else None
+        if pressed is None or asked is None:
+            await self._end(accepted, "refused", "this question is closed")
+            await failure_of(parts.acknowledge(answer, "This question is closed."))
+            return
+        if not parts.access.may_answer(asked, answer):
+            await self._end(accepted, "refused", f"{answer.person.id} may not answer this question")
+            await failure_of(parts.acknowledge(answer, "This question is not yours to answer."))
+            return
+        choice = asked.ask.question.choices[pressed[0]] if pressed[0] < len(asked.ask.question.choices) else None
+        if choice is None:
+            await self._end(accepted, "refused", "no such choice")
+            return
+        if asked.ask.question.kind == "question":
+            decision = Decide(asked.ask.id, "allowed", word=choice.label)
+        elif choice.value == "deny":
+            decision = Decide(asked.ask.id, "denied")
+        else:
+            decision = Decide(asked.ask.id, "allowed", choice.value if choice.value in ("session", "always") else "once")
+        done = await self._decide(accepted, answer, decision)
+        await failure_of(parts.acknowledge(answer, choice.label if done else "Too late: this question is closed."))
+
+    async def _in_words(self, accepted: Accepted, said: Inbound) -> None:
+        questions = [asked for asked in await self._parts.store.open_questions(accepted.thread) if asked.state == "asked"]
+        if questions:
+            await self._decide(accepted, said, Decide(questions[0].ask.id, "allowed", word=said.text))
+        else:
+            late = [self._post(said.address, "The question this answered is closed. Please say it again as a message.")]
+            await self._end(accepted, "refused", "the question is closed", late)
+
+    async def _decide(self, accepted: Accepted, said: Said, decision: Decide) -> bool:
+        parts = self._parts
+        asked = await self._find(decision.approval)
+        if asked is not None and not parts.access.may_answer(asked, said):
+            await self._end(accepted, "refused", "not yours to answer", [self._post(said.address, "This question is not yours to answer.")])
+            return False
+        note = _note(decision, said)
+        outcome = await parts.store.answer(
+            decision.approval, decision.verdict, person=said.person.id, word=decision.word, scope=decision.scope,
+            grant=await self._grant(asked, decision, said), arrival=(accepted.thread, accepted.seq),
+            late=[self._post(said.address, "Too late: this question is closed.")], card=card, closing=closing(parts.new_id, note),
+        )  # fmt: skip
+        parts.failpoint("approval.granted")
+        return outcome == "ok"
+
+    async def _grant(self, asked: Asked | None, decision: Decide, said: Said) -> Grant | None:
+        rule = asked.ask.question.rule if asked is not None else ""
+        if asked is None or not rule or decision.verdict != "allowed" or decision.scope == "once":
+            return None
+        info = await self._parts.desk.thread(asked.thread)
+        session = f"{asked.thread}.{info.session_seq if info is not None else 0}"
+        return Grant(self._parts.new_id(), "*" if decision.scope == "always" else session, rule, said.person.id, self._parts.clock())
+
+    async def _find(self, approval: str) -> Asked | None:
+        return next((asked for asked in await self._parts.store.open_questions() if asked.ask.id == approval), None)
+
+    def _post(self, address: Address, text: str) -> PostRow:
+        return PostRow(self._parts.new_id(), "notice", Outbound(address, text))
+
+    async def _end(self, accepted: Accepted, ending: str, reason: str = "", posts: Sequence[PostRow] = ()) -> None:
+        await self._parts.store.end_arrival(accepted.thread, accepted.seq, ending, reason, posts)  # pyright: ignore[reportArgumentType]
+
+
+def _note(decision: Decide, said: Said) -> str:
+    who = said.person.name or said.person.id
+    if decision.verdict == "denied":
+        return f"Denied by {who}"
+    if decision.word:
+        return f"{who}: {decision.word[:200]}"
+    return {"once": f"Allowed once by {who}", "session": f"Allowed for this session by {who}", "always": f"Always allowed by {who}"}[
+        decision.scope
+    ]

@@ -1,0 +1,60 @@
+"""What the owner has to hear: one message per incident, through the first door that leads to them, never the one that is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+import structlog
+
+from channels.contract import Address, ChatId, Clock, Outbound
+from channels.errors import Unavailable
+from ohmo.contracts.errors import StoreError
+from ohmo.contracts.store import Outbox, PostRow
+from ohmo.ids import NewId
+
+log = structlog.get_logger("ohmo.notices")
+AGAIN = timedelta(hours=6)  # the same incident is told again after this
+DASHBOARD = Address("web", "local", ChatId("notices"))
+
+
+class Notices:
+    """``owners``: ``channel:person`` as configured. ``address_of`` parses what follows the colon with the channel's own grammar; None: that
+    channel is not connected. Without an owner notices stand in the browser chat ``notices``."""
+
+    def __init__(
+        self, outbox: Outbox, owners: tuple[str, ...], *, address_of: Callable[[str, str], Address | None], new_id: NewId, clock: Clock
+    ) -> None:
+        self._outbox, self._owners, self._address_of, self._new_id, self._clock = outbox, owners, address_of, new_id, clock
+        self._told: dict[str, datetime] = {}
+
+    async def tell(self, incident: str, text: str, *, not_through: str = "") -> bool:
+        """``incident`` names it, so that it is told once. ``not_through``: the channel that is broken. False: told before, or nobody can be told."""
+        now = self._clock()
+        if (told := self._told.get(incident)) is not None and now - told < AGAIN:
+            return False
+        self._told[incident] = now
+        log.warning("owner_notice", incident=incident, text=text)
+        try:
+            await self._outbox.post([PostRow(self._new_id(), "notice", Outbound(self._address(not_through), text))])
+        except (Unavailable, StoreError) as error:
+            self._told.pop(incident)
+            log.error("owner_notice_failed", incident=incident, error=str(error))
+            return False
+        return True
+
+    def over(self, incident: str) -> None:
+        """The incident has ended; the next one of this name is told at once."""
+        self._told.pop(incident, None)
+
+    def _address(self, not_through: str) -> Address:
+        for owner in self._owners:
+            channel, _, rest = owner.partition(":")
+            if channel != not_through and (address := self._address_of(channel, rest)) is not None:
+                return address
+        return DASHBOARD
+
+
+def owners_of(configured: tuple[str, ...], roles: Mapping[str, str]) -> tuple[str, ...]:
+    """Who counts as owner: the top-level list first, then ``access.roles.owner``."""
+    return tuple(dict.fromkeys([*configured, *(name for name, role in roles.items() if role == "owner")]))

@@ -1,0 +1,195 @@
+"""Connects the channels and keeps them alive: each is supervised alone, by the word of its own failure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from channels.contract import Address, Answer, Attachment, Channel, Clock
+from channels.errors import AuthFailed, NotReady, Unavailable
+from ohmo.contracts.errors import LeaseLost
+from ohmo.contracts.status import ChannelStatus
+from ohmo.contracts.store import OutRow, Store
+from ohmo.gateway.delivery import Delivery, DeliveryNews
+from ohmo.gateway.drafts import Drafts
+from ohmo.gateway.link import Health, LinkContext, LinkSettings, Publish
+from ohmo.gateway.notices import Notices
+from ohmo.gateway.sending import Sender
+from ohmo.lifecycle import backoff, failure_of
+
+log = structlog.get_logger("ohmo.channels")
+LEASE = 15.0  # seconds
+PROBE = 300.0  # seconds between tries after the platform refused our credentials
+BUILD_LIMIT = 60.0  # seconds for importing an SDK and building an adapter
+
+
+@dataclass(frozen=True, slots=True)
+class BoardParts:
+    """What every connection is built from. ``sender`` and ``drafts`` make the speaking half for a connected channel."""
+
+    store: Store
+    publish: Publish
+    notices: Notices
+    sender: Callable[[Channel], Sender]
+    drafts: Callable[[Channel, LinkSettings], Drafts]
+    commands: Sequence[tuple[str, str]]
+    clock: Clock
+    owner: str
+
+
+class Switchboard:
+    """One supervised life per link. Connected channels can be asked for attachments, acknowledgements and addresses."""
+
+    def __init__(self, links: Sequence[LinkSettings], parts: BoardParts) -> None:
+        self._links, self._parts = links, parts
+        self._health = {link.label: Health() for link in links}
+        self._connected: dict[tuple[str, str], Channel] = {}
+
+    def report(self) -> Mapping[str, ChannelStatus]:
+        """Health by label."""
+        return {label: health.report() for label, health in self._health.items() if label != "house"}
+
+    def address(self, channel: str, rest: str) -> Address | None:
+        """``rest`` read by a connected channel of this name. Raises ValueError with one line; None: not connected."""
+        found = next((one for (name, _), one in self._connected.items() if name == channel), None)
+        return found.parse_address(rest) if found is not None else None
+
+    async def fetch(self, place: Address, attachment: Attachment, into: Path) -> None:
+        """Raises ChannelError; NotReady when the channel is not connected."""
+        channel = self._connected.get((place.channel, place.account))
+        if channel is None:
+            raise NotReady(f"{place.channel} is not connected")
+        await channel.fetch(attachment, into, channel.capabilities.max_file or 64 << 20)
+
+    async def acknowledge(self, answer: Answer, text: str) -> None:
+        """The platform's own reply to a pressed button; may fail without harm."""
+        channel = self._connected.get((answer.address.channel, answer.address.account))
+        if channel is not None:
+            await channel.acknowledge(answer, text)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for link in self._links:
+                group.create_task(self._supervise(link), name=f"channel.{link.label}")
+
+    async def _supervise(self, link: LinkSettings) -> None:
+        health, attempt = self._health[link.label], 0
+        while True:
+            began = asyncio.get_running_loop().time()
+            error = await failure_of(self._life(link, health))
+            attempt = 0 if asyncio.get_running_loop().time() - began > 120 else attempt + 1
+            pause = await self._fallen(link, health, _first(error), attempt)
+            await asyncio.sleep(pause)
+
+    async def _fallen(self, link: LinkSettings, health: Health, error: Exception | None, attempt: int) -> float:
+        """Says what happened and how long to wait."""
+        said = str(error) or type(error).__name__ if error is not None else "the channel stopped by itself"
+        log.warning("channel_down", channel=link.label, error=said, kind=type(error).__name__)
+        if isinstance(error, AuthFailed):
+            health.state, health.detail = "auth_failed", said
+            text = f"{link.label}: the platform refuses our credentials ({said}). Put a valid token into config.yaml and restart; nothing is lost meanwhile."
+            await self._parts.notices.tell(f"auth:{link.label}", text, not_through=link.name)
+            return PROBE
+        if isinstance(error, LeaseLost | _Standby):
+            health.state, health.detail = "standby", "another instance holds this connection"
+            return LEASE / 3
+        health.state, health.detail = "reconnecting", said
+        if attempt == 5:
+            await self._parts.notices.tell(f"down:{link.label}", f"{link.label} cannot be reached: {said}", not_through=link.name)
+        if error is not None and not isinstance(error, NotReady | Unavailable):
+            log.error("channel_failed", channel=link.label, error=f"{type(error).__name__}: {error}", exc_info=error)
+        return backoff(attempt - 1)
+
+    async def _life(self, link: LinkSettings, health: Health) -> None:
+        channel = await self._build(link)
+        async with channel.connect():
+            health.account = channel.account
+            name = f"channel:{link.name}:{channel.account}"
+            generation = await self._parts.store.lease(name, self._parts.owner, LEASE)
+            if generation is None:
+                raise _Standby
+            key = (link.name, channel.account)
+            self._connected[key] = channel
+            health.state, health.detail = "connected", ""
+            self._parts.notices.over(f"auth:{link.label}")
+            self._parts.notices.over(f"down:{link.label}")
+            log.info("channel_connected", channel=link.label, account=channel.account)
+            try:
+                await self._talk(link, channel, health, name, generation)
+            finally:
+                del self._connected[key]
+                await failure_of(self._parts.store.unlease(name, self._parts.owner))
+
+    async def _build(self, link: LinkSettings) -> Channel:
+        if not link.heavy:
+            return link.build()
+        return await asyncio.wait_for(asyncio.to_thread(link.build), BUILD_LIMIT)
+
+    async def _talk(self, link: LinkSettings, channel: Channel, health: Health, name: str, generation: int) -> None:
+        parts = self._parts
+        drafts = parts.drafts(channel, link)
+
+        def shown(row: OutRow, receipts: object) -> None:
+            health.last_delivery = parts.clock()
+            drafts.shown(row, receipts)  # pyright: ignore[reportArgumentType]
+
+        async def dead(row: OutRow, reason: str) -> None:
+            where = f"{link.label}:{row.row.outbound.address.chat}"
+            await parts.notices.tell(
+                f"dead:{where}",
+                f"A message to {where} could not be delivered: {reason}. `ohmo outbox list` shows it.",
+                not_through=link.name,
+            )
+
+        delivery = Delivery(channel, link.name, parts.store, parts.sender(channel), clock=parts.clock, news=DeliveryNews(dead, shown))
+        context = LinkContext(
+            link, channel.account, generation, health, publish=parts.publish, cursor=parts.store.cursor, clock=parts.clock
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._hold(name), name=f"lease.{link.label}")
+            group.create_task(delivery.run(), name=f"delivery.{link.label}")
+            group.create_task(drafts.run(), name=f"drafts.{link.label}")
+            group.create_task(self._menu(channel), name=f"menu.{link.label}")
+            group.create_task(self._receive(channel, context), name=f"receive.{link.label}")
+
+    async def _receive(self, channel: Channel, context: LinkContext) -> None:
+        """The store's bad moments do not cost the connection's other half: what was not stored comes again."""
+        while True:
+            try:
+                await channel.receive(context)
+            except Unavailable as error:
+                log.error("store_unavailable", doing="receive", error=str(error))
+                await asyncio.sleep(1.0)
+            else:
+                raise NotReady("the connection ended")
+
+    async def _menu(self, channel: Channel) -> None:
+        if (error := await failure_of(channel.menu(self._parts.commands))) is not None:
+            log.warning("menu_failed", error=str(error))
+
+    async def _hold(self, name: str) -> None:
+        """Renews the connection's lease; losing it ends the connection."""
+        while True:
+            await asyncio.sleep(LEASE / 3)
+            if await self._parts.store.lease(name, self._parts.owner, LEASE) is None:
+                raise LeaseLost(f"{name} is held by another instance")
+
+
+class _Standby(Exception):
+    """Another instance holds this connection."""
+
+
+def _first(error: Exception | None) -> Exception | None:
+    """What really failed inside task groups: refused credentials before anything else."""
+    if not isinstance(error, ExceptionGroup):
+        return error
+    leaves = [leaf for one in error.exceptions if (leaf := _first(one)) is not None]
+    return next((leaf for leaf in leaves if isinstance(leaf, AuthFailed)), leaves[0] if leaves else error)
+
+
+__all__ = ["BoardParts", "LinkSettings", "Switchboard"]
