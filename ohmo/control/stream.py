@@ -9,7 +9,9 @@ from contextlib import ExitStack
 
 from aiohttp import web
 
+from channels.errors import Unavailable
 from channels.web.client import Browser, Feed, Noticed, Posted, Preview, Revised, Typing, place
+from ohmo.contracts.errors import StoreError
 from ohmo.contracts.events import Event, TextDelta
 from ohmo.contracts.reports import Reports
 from ohmo.control.answers import Refusal, number
@@ -54,8 +56,8 @@ class Streams:
             await response.prepare(request)
             async for text in self._frames(thread, chat, since):
                 await response.write(text.encode())
-        except ConnectionResetError:
-            pass  # the reader left
+        except (ConnectionResetError, StoreError, Unavailable):
+            pass  # the reader left, or the history cannot be read now: it comes back with its cursor
         finally:
             self._open -= 1
         return response
