@@ -1,5 +1,8 @@
-"""``python -m ohmo``."""
+"""``python -m ohmo`` is the same as ``ohmo``."""
 
-from ohmo.cli.main import main
+from __future__ import annotations
 
-main()
+import importlib
+
+if __name__ == "__main__":
+    importlib.import_module("ohmo.cli.main").main()  # by name: both stand on the topmost floor

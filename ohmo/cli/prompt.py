@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from ohmo.cli.show import clean, clean_text
 from ohmo.contracts.errors import OhmoError
 
 _FAILED, _REFUSED = 1, 3
+_RULE = re.compile(r"\b(?:[A-Z][A-Za-z]+|mcp__\w+)\([^()]*(?:\([^()]*\)[^()]*)*\)")
+_TOOL = re.compile(r"(?:[A-Z][A-Za-z]+|mcp__\w+)(?=\b)")
 _SILENCE = 120.0  # seconds without even a heartbeat (one comes every 10 s)
 
 
@@ -49,9 +52,11 @@ def _daemon(remote: str | None, config: Path | None) -> Generator[Client]:
         yield client
         return
     from ohmo.cli.house import settings
+
+    found = settings(config)
     from ohmo.daemon import one_shot
 
-    with one_shot(settings(config)) as socket:
+    with one_shot(found) as socket:
         yield Client(path=socket, timeout=_SILENCE)
 
 
@@ -143,16 +148,17 @@ def _address(session: Json) -> str:
 
 
 def _rule(question: Json) -> str:
-    """What would have to be allowed: the rule that "always" would remember, else what was asked."""
+    """What would have to be allowed: the rule an "always" choice names, else the tool the title begins with, else what was asked."""
     for choice in question["choices"]:
-        _, colon, rule = str(choice["value"]).partition("always:")
-        if colon and rule:
-            return rule
-    return f"{clean(question['title'])}: {clean(question['detail'])}"[:200]
+        if (match := _RULE.search(f"{choice['value']} {choice['label']}")) is not None:
+            return match[0]
+    tool = _TOOL.match(str(question["title"])) if question["kind"] == "permission" else None
+    return tool[0] if tool is not None else clean(question["title"])[:200]
 
 
 def _fits(allowed: str, rule: str) -> bool:
-    return allowed == rule
+    """The very rule, or its whole tool. Whether one pattern covers another is the gate's business, not guessed here."""
+    return allowed.strip() in (rule, rule.partition("(")[0])
 
 
 __all__ = ["Wishes", "prompt"]

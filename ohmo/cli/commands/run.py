@@ -14,6 +14,8 @@ import click
 @click.pass_context
 def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bool) -> None:  # noqa: N802 - the name every command file exports
     from ohmo.cli.house import settings
+
+    config = settings(file, profile)  # before the daemon is imported: a mistake in the file is said at once
     from ohmo.daemon import serve
 
-    ctx.exit(serve(settings(file, profile), safe=safe))
+    ctx.exit(serve(config, safe=safe))

@@ -110,10 +110,11 @@ def _lines(items: list[Json]) -> Iterator[str]:
 
 def _step(step: Json) -> Iterator[str]:
     if step["type"] == "model_step":
+        said = "".join(block["text"] for block in step["blocks"] if block["type"] == "text")
+        if said:
+            yield f"**ohmo:** {clean_text(said)}"
         for block in step["blocks"]:
-            if block["type"] == "text":
-                yield f"**ohmo:** {clean_text(block['text'])}"
-            elif block["type"] == "tool_call":
+            if block["type"] == "tool_call":
                 yield f"- {clean(block['name'])} {clean(json.dumps(block['arguments'], ensure_ascii=False))[:300]}"
     elif step["type"] == "call_result":
         yield f"  → {clean(step['result']['text'])[:300]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 
@@ -64,4 +63,4 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
         write_whole(path, "two\ud800")
     assert path.read_text(encoding="utf-8") == "one"
-    assert os.listdir(tmp_path) == ["config.yaml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]

@@ -1,0 +1,157 @@
+"""What needs no daemon: help, mistakes, first files, configuration, logs."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ohmo.cli.main import run
+
+
+def ohmo(home: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ohmo", *arguments], capture_output=True, text=True, timeout=60, check=False,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "OHMO_HOME": str(home), "LANG": "C.UTF-8", **environ},
+    )  # fmt: skip
+
+
+def test_help_imports_next_to_nothing(home: Path) -> None:
+    code = "import sys; from ohmo.cli.main import run; run(['--help']); print(*sorted(sys.modules), file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, cwd=Path(__file__).parents[3]
+    )
+    loaded = set(done.stderr.split())
+    heavy = {
+        "pydantic",
+        "ruamel.yaml",
+        "aiohttp",
+        "structlog",
+        "asyncio",
+        "http.client",
+        "importlib.metadata",
+        "anthropic",
+        "openai",
+        "logging",
+    }
+    assert heavy & loaded == set()
+    assert {name for name in loaded if name.startswith(("ohmo.", "channels"))} == {
+        "ohmo.cli", "ohmo.cli.main", "ohmo.contracts", "ohmo.contracts.errors"
+    }  # fmt: skip
+    assert "Start the daemon in the foreground" in done.stdout
+
+
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = Path(__file__).parents[3] / "ohmo" / "cli" / "commands"
+    for path in commands.glob("[!_]*.py"):
+        assert run([path.stem, "--help"]) == 0
+        assert "Usage: ohmo" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("stats",), "ohmo: there is no command 'stats', did you mean status?; ohmo --help explains"),
+        (("status", "--chek"), "ohmo: No such option '--chek'"),
+        (("-p", "  "), "ohmo: -p needs a text to say"),
+        (("inbox", "why", "nonsense"), "ohmo: 'nonsense': expected THREAD/SEQ as `ohmo inbox list` shows it"),
+        (("-p", "x", "status"), "ohmo: -p stands alone, without a command"),
+    ],
+)
+def test_a_mistake_at_the_keyboard_is_one_line_and_code_2(
+    arguments: tuple[str, ...], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(line)
+    assert said.err.count("\n") == 1
+
+
+def test_init_creates_a_private_home_once(home: Path) -> None:
+    first = ohmo(home, "init", "--channel", "slack", "--owner", "slack:U1", "--preset", "safe")
+    assert first.returncode == 0
+    assert stat.S_IMODE((home / "config.yaml").stat().st_mode) == 0o600
+    assert {"config.yaml", "SOUL.md", "USER.md", "AGENTS.md"} <= {path.name for path in home.iterdir()}
+    (home / "SOUL.md").write_text("mine", encoding="utf-8")
+    again = ohmo(home, "init")
+    assert again.stdout.count("kept") == 4
+    assert (home / "SOUL.md").read_text(encoding="utf-8") == "mine"
+    found = json.loads(ohmo(home, "config", "show", "--json", SLACK_BOT_TOKEN="xoxb-1", SLACK_APP_TOKEN="xapp-1").stdout)
+    assert found["channels"]["slack"]["enabled"] is True
+    assert found["permissions"]["preset"] == "safe"
+    assert found["owner"] == ["slack:U1"]
+
+
+def test_init_leaves_a_foreign_home_alone(home: Path) -> None:
+    (home / "gateway.json").write_text("{}", encoding="utf-8")
+    said = ohmo(home, "init")
+    assert said.returncode == 78
+    assert "belongs to another program" in said.stderr
+    assert [path.name for path in home.iterdir()] == ["gateway.json"]
+
+
+def test_a_wrong_configuration_is_code_78_and_a_line_for_each_problem(home: Path) -> None:
+    text = (
+        "channels:\n  slack:\n    enabled: true\n    bot_tokn: env:X\n    bot_token: env:B\n    app_token: env:A\nlimits: {max_stps: 1}\n"
+    )
+    (home / "config.yaml").write_text(text, encoding="utf-8")
+    expected = [
+        "config.yaml:4: channels.slack.bot_tokn: unknown key, did you mean bot_token?",
+        "config.yaml:7: limits.max_stps: unknown key, did you mean max_steps?",
+    ]
+    for command in (("config", "check"), ("run",)):
+        said = ohmo(home, *command, A="xapp-1", B="xoxb-1")
+        assert said.returncode == 78
+        assert said.stderr.splitlines() == expected
+
+
+def test_show_hides_every_secret(home: Path) -> None:
+    text = """\
+profiles: {default: {provider: openai, api_key: sk-literal-secret}}
+channels:
+  matrix: {enabled: true, access_token: syt-literal-secret, password: hunter22}
+store: {url: "postgresql://u:p4ssword@h/d"}
+"""
+    (home / "config.yaml").write_text(text, encoding="utf-8")
+    (home / "config.yaml").chmod(0o600)
+    for arguments in (("config", "show"), ("config", "show", "--json")):
+        said = ohmo(home, *arguments)
+        assert said.returncode == 0, said.stderr
+        assert not any(secret in said.stdout for secret in ("literal-secret", "hunter22", "p4ssword"))
+        assert "postgresql://u:********@h/d" in said.stdout
+
+
+def test_the_schema_is_json(home: Path) -> None:
+    assert json.loads(ohmo(home, "config", "schema").stdout)["title"] == "ohmo config.yaml"
+
+
+def test_edit_replaces_the_file_only_when_nothing_is_wrong(home: Path, tmp_path: Path) -> None:
+    (home / "config.yaml").write_text("limits: {max_steps: 5}\n", encoding="utf-8")
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i "s/max_steps: .*/$WORDS/" "$1"\n', encoding="utf-8")
+    editor.chmod(0o755)
+    said = ohmo(home, "config", "edit", EDITOR=str(editor), WORDS="max_steps: x}")
+    assert said.returncode == 78
+    assert "config.edited.yaml:1: limits.max_steps: expected a whole number, not 'x'" in said.stderr
+    assert (home / "config.yaml").read_text(encoding="utf-8") == "limits: {max_steps: 5}\n"
+    assert ohmo(home, "config", "edit", EDITOR=str(editor), WORDS="max_steps: 6}").returncode == 0
+    assert (home / "config.yaml").read_text(encoding="utf-8") == "limits: {max_steps: 6}\n"
+    assert not (home / "config.edited.yaml").exists()
+
+
+def test_logs_are_shown_by_gravity(home: Path) -> None:
+    assert ohmo(home, "logs").returncode == 1
+    (home / "logs").mkdir()
+    lines = [{"at": "t", "level": level, "event": f"e.{level}", "turn": "x"} for level in ("debug", "info", "error")]
+    text = "".join(json.dumps(line) + "\n" for line in lines) + '{"torn": '
+    (home / "logs" / "ohmo.jsonl").write_text(text, encoding="utf-8")
+    assert "e.debug" in ohmo(home, "logs").stdout
+    shown = ohmo(home, "logs", "--level", "error").stdout
+    assert "e.error" in shown
+    assert "e.info" not in shown
+    assert json.loads(ohmo(home, "logs", "--json", "--level", "info", "-n", "3").stdout.splitlines()[0])["event"] == "e.info"
