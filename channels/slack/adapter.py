@@ -30,7 +30,7 @@ from channels.contract import (
 )
 from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
 from channels.slack import Settings, render
-from channels.slack.client import Pace, Refused, Wire
+from channels.slack.client import Pace, Refused, Wire, need
 from channels.slack.history import next_cursor
 from channels.slack.inbound import Body, moment
 from channels.slack.listening import Listening
@@ -82,7 +82,7 @@ class Slack:
                 raise NotReady(f"Slack did not answer within {2 * self._pace.connect:g} s") from None
             except Rejected as refused:  # missing_scope, not_allowed...: asking again changes nothing
                 raise AuthFailed(str(refused)) from refused
-            self._account, self._user = str(who.get("team_id", "")), str(who.get("user_id", ""))
+            self._account, self._user = need("auth.test", who, "team_id"), need("auth.test", who, "user_id")
             yield
 
     async def receive(self, context: ChannelContext) -> None:
@@ -103,8 +103,8 @@ class Slack:
         except OSError as error:
             raise Rejected(f"Slack: {path} cannot be read: {error.strerror}") from error
         place = await self._wire.read("files.getUploadURLExternal", filename=path.name, length=size)
-        await self._wire.put(str(place["upload_url"]), path)
-        return str(place["file_id"])
+        await self._wire.put(need("files.getUploadURLExternal", place, "upload_url"), path)
+        return need("files.getUploadURLExternal", place, "file_id")
 
     async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:
         body = _body(part)
@@ -114,9 +114,10 @@ class Slack:
                 # Message metadata: invisible, kept through edits, and readable again by find().
                 body["metadata"] = {"event_type": "ohmo", "event_payload": {"key": key}}
                 sent = await self._wire.write("chat.postMessage", body, once=True)
-                return _receipt(sent)
+                return _receipt("chat.postMessage", sent, once=True)
             case "edit":
-                return _receipt(await self._wire.write("chat.update", body | {"ts": part.target}, once=False))
+                edited = await self._wire.write("chat.update", body | {"ts": part.target}, once=False)
+                return _receipt("chat.update", edited, once=False)
             case "delete":
                 return await self._delete(body["channel"], cast("MessageId", part.target))
             case "file":
@@ -216,7 +217,7 @@ class Slack:
             return chat
         if chat not in self._direct:
             opened = await self._wire.read("conversations.open", users=chat)
-            self._direct[chat] = str(cast("Body", opened["channel"])["id"])
+            self._direct[chat] = need("conversations.open", cast("Body", opened.get("channel") or {}), "id")
         return self._direct[chat]
 
     async def _delete(self, chat: str, target: MessageId) -> Receipt:
@@ -259,8 +260,8 @@ def _body(part: Part) -> Body:
     return cast("Body", json.loads(part.payload))
 
 
-def _receipt(sent: Body) -> Receipt:
-    ts = str(sent["ts"])
+def _receipt(method: str, sent: Body, *, once: bool) -> Receipt:
+    ts = need(method, sent, "ts", once=once)
     return Receipt(MessageId(ts), moment(ts))
 
 

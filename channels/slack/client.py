@@ -246,9 +246,9 @@ class Wire:
     async def _new_ticket(self) -> str:
         try:
             response = await self.web.apps_connections_open(app_token=self._app_token)
-        except (SlackClientError, aiohttp.ClientError, TimeoutError) as error:
+        except (SlackClientError, aiohttp.ClientError, OSError, ValueError) as error:
             raise failure("apps.connections.open", error, once=False) from error
-        return str(response["url"])
+        return need("apps.connections.open", cast("Body", response.data), "url")
 
     @asynccontextmanager
     async def feed(self) -> AsyncGenerator[Feed]:
@@ -270,7 +270,7 @@ class Wire:
     async def _call(self, method: str, *, once: bool, params: Body | None = None, json: Body | None = None) -> Body:
         try:
             response = await self.web.api_call(method, http_verb="POST", params=params, json=json)
-        except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (SlackClientError, aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: a body that is no text
             raise failure(method, error, once=once) from error
         return cast("Body", response.data) if isinstance(response.data, dict) else {}
 
@@ -326,6 +326,14 @@ class Wire:
             return True
         host = parts.hostname or ""
         return parts.scheme == "https" and host.endswith((".slack.com", ".slack-files.com", ".slack-edge.com"))
+
+
+def need(method: str, body: Body, name: str, *, once: bool = False) -> str:
+    """A field without which an ``ok`` answer says nothing."""
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise (Ambiguous if once else NotReady)(f"Slack: {method}: answered without {name}")
+    return value
 
 
 def failure(method: str, error: Exception, *, once: bool) -> ChannelError:

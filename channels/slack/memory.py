@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from channels.contract import Cursor
-from channels.errors import AuthFailed, ChannelError
+from channels.errors import AuthFailed, ChannelError, Rejected
 from channels.slack.client import Wire
 from channels.slack.inbound import order
 
@@ -110,6 +110,9 @@ class Names:
             found = (await self._wire.read("users.info", user=user)).get("user")
         except AuthFailed:
             raise
+        except Rejected:  # no scope, no such person: asking again changes nothing
+            self._known[user] = user
+            return
         except ChannelError:
             return
         body = cast("dict[str, Any]", found) if isinstance(found, dict) else {}

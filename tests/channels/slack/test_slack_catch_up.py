@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from channels.contract import Address, ChatId, Edited, Outbound, TopicId
+from channels.errors import AuthFailed
 from channels.slack.adapter import Slack
 from channels.testing import FakeContext
 from tests.platforms.slack.rig import SlackRig, rig
@@ -221,3 +222,34 @@ async def test_own_posts_other_bots_and_slacks_own_lines_of_history_are_no_arriv
     async with hearing(slack, context):
         await caught_up(slack, context)
     assert heard(context) == ["hello"]
+
+
+async def test_an_event_that_was_lost_although_a_newer_one_was_stored_is_still_fetched(slack: SlackRig, context: FakeContext) -> None:
+    async with hearing(slack, context):
+        await caught_up(slack, context)
+        emit, slack.server.workspace.emit = slack.server.workspace.emit, lambda _: None
+        await slack.says("Slack never delivered this")
+        slack.server.workspace.emit = emit
+        await slack.says("but this")
+        await context.until(lambda now: "but this" in heard(now))
+    async with hearing(slack, context):
+        await context.until(lambda now: "Slack never delivered this" in heard(now))
+    assert len(heard(context)) == 2
+
+
+async def test_a_person_whose_name_cannot_be_had_is_heard_by_id(slack: SlackRig, context: FakeContext) -> None:
+    slack.server.scopes_missing["users.info"] = "users:read"
+    await slack.says("who am I?")
+    async with hearing(slack, context):
+        await context.texts(1)
+    assert context.messages[0].person.name == "U0ADA"
+
+
+async def test_a_revoked_app_is_told_from_a_lost_connection(slack: SlackRig, context: FakeContext) -> None:
+    channel = slack.channel()
+    async with channel.connect():
+        task = asyncio.create_task(channel.receive(context))
+        await slack.server.until(lambda server: server.opened == 1)
+        slack.revoke()
+        with pytest.raises(AuthFailed, match="token_revoked"):
+            await asyncio.wait_for(task, 15)

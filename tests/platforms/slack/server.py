@@ -25,7 +25,7 @@ READERS = frozenset({
 
 @dataclass
 class Fault:
-    """What the next matching call meets. ``kind``: lose (carried out, no answer), limit, reject, status, html, hang."""
+    """What the next matching call meets. ``kind``: lose (carried out, no answer), limit, reject, status, html, body, hang."""
 
     kind: str
     value: Any = None
@@ -192,6 +192,8 @@ class Server:
                 return web.json_response({"ok": False, "error": fault.value})
             case "status":
                 return web.json_response({"ok": False}, status=fault.value)
+            case "body":
+                return web.Response(body=fault.value, content_type="application/json")
             case "html":
                 return web.Response(text="<html>busy</html>", content_type="text/html", status=fault.value)
             case _:
