@@ -1,0 +1,1 @@
+"""Who may let the agent do what: sensitive paths, rules, modes, roles, and the answers people gave."""

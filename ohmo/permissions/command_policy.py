@@ -1,0 +1,166 @@
+"""The decision about a shell command: every simple command in it is judged, the strictest answer wins."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from ohmo.contracts.tool import CallContext
+from ohmo.permissions.paths import SensitivePaths, Touch
+from ohmo.permissions.patterns import known
+from ohmo.permissions.rules import Rule, RuleSet, below, command_matches, path_matches
+from ohmo.permissions.ruling import Ruling
+from ohmo.permissions.shell import Script, Shell, Simple
+from ohmo.permissions.shell.inline import hidden_code
+from ohmo.permissions.shell.paths_in import SHALLOW, goes_deep, wanted_paths
+from ohmo.permissions.shell.readonly import HARMLESS_TARGETS, HARMLESS_VARIABLES, reads_only
+
+_QUOTING = re.compile(r"['\"\\]|\$(?=['\"])")
+# Programs that cannot do anything with a path they are not told: unknown words are harmless to them.
+_INDIFFERENT = frozenset(
+    "echo printf test [ kill sleep export local declare typeset readonly function set unset exit return true false read cd mkdir".split()
+)
+
+
+class CommandPolicy:
+    """Sensitive places, then the configured rules, then what was granted, then the mode."""
+
+    def __init__(self, rules: RuleSet, sensitive: SensitivePaths, shell: Shell) -> None:
+        self._rules, self._sensitive, self._shell = rules, sensitive, shell
+        self._path_denies = tuple(
+            rule for rule in rules.deny if rule.pattern is not None and rule.tool != "Bash" or rule.tool in ("Read", "Write", "Edit")
+        )
+
+    def rule(self, command: str, context: CallContext, granted: Sequence[Rule]) -> Ruling:
+        script = self._shell.parse(command, context.cwd)
+        judged = [self._sensitive_part(script, command, str(context.cwd)), self._configured(script, command)]
+        for verdict in ("deny", "ask"):
+            for ruling in judged:
+                if ruling is not None and ruling.verdict == verdict:
+                    return ruling
+        return self._allowed(script, command, granted, context)
+
+    def _sensitive_part(self, script: Script, command: str, cwd: str) -> Ruling | None:
+        maybe: Ruling | None = None
+        real: dict[str, str] = {}
+        seen: set[tuple[str, str]] = set()
+        for simple in script.commands:
+            whole, pieces = wanted_paths(simple, self._shell.home)
+            for word in whole:
+                for place in simple.cwds:
+                    if (place, word) in seen and word not in (".", "/"):
+                        continue
+                    seen.add((place, word))
+                    touch = self._sensitive.touch(word, place, real)
+                    if touch is Touch.INSIDE or (touch is Touch.ABOVE and goes_deep(simple)):
+                        return _forbidden(word)
+                    if touch is Touch.ABOVE and simple.name not in SHALLOW:
+                        maybe = maybe or Ruling("ask", "sensitive", word, f"{word} holds sensitive places", remember=False)
+                    if touch is Touch.MAYBE and simple.name not in _INDIFFERENT:
+                        maybe = maybe or Ruling("ask", "sensitive", "", "what it reads is only known when it runs", remember=False)
+            for word in pieces:
+                if known(word) and self._sensitive.touch(word, cwd, real) is Touch.INSIDE:
+                    return _forbidden(word)
+        plain = _QUOTING.sub("", command)
+        hit = self._sensitive.mentioned(plain)
+        if hit is not None:
+            return maybe or Ruling("ask", "sensitive", hit, f"it speaks of {hit}", remember=False)
+        return maybe
+
+    def _configured(self, script: Script, command: str) -> Ruling | None:
+        for simple in script.commands:
+            for rule in self._rules.deny:
+                if _covers(rule, simple):
+                    return Ruling("deny", "deny", rule.text, f"the rule deny {rule.text} forbids {simple.text!r}", remember=False)
+            ruling = self._denied_path(simple)
+            if ruling is not None:
+                return ruling
+        if script.unclear:
+            return Ruling("ask", "shell", "", f"{script.unclear}, so a person has to look at it", remember=False)
+        for simple in script.commands:
+            for rule in self._rules.ask:
+                if _covers(rule, simple):
+                    return Ruling("ask", "ask", rule.text, f"the rule ask {rule.text} wants a person's word", remember=False)
+            opaque = simple.opaque or hidden_code(simple)
+            if opaque:
+                return Ruling("ask", "shell", "", opaque, remember=False)
+        return None
+
+    def _denied_path(self, simple: Simple) -> Ruling | None:
+        if not self._path_denies:
+            return None
+        whole, _ = wanted_paths(simple, self._shell.home)
+        for word in whole:
+            for place in simple.cwds:
+                for path in self._sensitive.becomes(word, place):
+                    for rule in self._path_denies:
+                        if path_matches(rule, "read", "Read", path) or path_matches(rule, "write", "Write", path):
+                            return Ruling("deny", "deny", rule.text, f"the rule deny {rule.text} forbids {path}", remember=False)
+                        if below(rule, path) and simple.name not in SHALLOW:
+                            return Ruling("ask", "deny", rule.text, f"{path} holds what the rule deny {rule.text} forbids", remember=False)
+        return None
+
+    def _allowed(self, script: Script, command: str, granted: Sequence[Rule], context: CallContext) -> Ruling:
+        sources: list[Ruling] = []
+        for layer, rules in (("allow", self._rules.allow), ("grant", granted)):
+            for rule in rules:
+                if rule.tool == "Bash" and rule.pattern is not None and rule.pattern == command.strip():
+                    return Ruling("allow", layer, rule.text)  # pyright: ignore[reportArgumentType]
+        for simple in script.commands:
+            if reads_only(simple):
+                continue
+            found = self._by_rule(simple, granted)
+            if found is None:
+                return _mode(context, f"{simple.text!r} may change something" if simple.words else "")
+            sources.append(found)
+        if not script.commands:
+            return _mode(context, "")
+        return sources[0] if sources else Ruling("allow", "mode", f"{context.mode}, read-only")
+
+    def _by_rule(self, simple: Simple, granted: Sequence[Rule]) -> Ruling | None:
+        """A rule allows the words; what is redirected into files needs a rule of its own, and variables that change programs need a person."""
+        if not known(simple.text) or (simple.words and any(name not in HARMLESS_VARIABLES for name in simple.assigned)):
+            return None
+        for redirect in simple.redirects:
+            if (
+                redirect.kind == "write"
+                and redirect.target not in HARMLESS_TARGETS
+                and not self._may_write(simple, redirect.target, granted)
+            ):
+                return None
+        for rule in self._rules.allow:
+            if command_matches(rule, simple.text):
+                return Ruling("allow", "allow", rule.text)
+        for rule in granted:
+            if command_matches(rule, simple.text):
+                return Ruling("allow", "grant", rule.text)
+        return None
+
+    def _may_write(self, simple: Simple, target: str, granted: Sequence[Rule]) -> bool:
+        if not known(target) or not all(map(known, simple.cwds)):
+            return False
+        paths = [os.path.realpath(f"{cwd}/{target}" if not target.startswith("/") else target) for cwd in simple.cwds]
+        return all(any(path_matches(rule, "write", "Write", path) for rule in (*self._rules.allow, *granted)) for path in paths)
+
+
+def _covers(rule: Rule, simple: Simple) -> bool:
+    """For rules that forbid or ask: the program with and without its folder, in any case of letters."""
+    if rule.tool != "Bash" or not simple.words:
+        return rule.tool == "Bash" and rule.pattern is None
+    bare = " ".join((simple.name, *simple.words[1:]))
+    return command_matches(rule, simple.text, fold=True) or command_matches(rule, bare, fold=True)
+
+
+def _forbidden(word: str) -> Ruling:
+    reason = f"{word} touches credentials or the agent's own secrets; no tool may, in any mode; if it is needed, the person does it by hand in a terminal"
+    return Ruling("deny", "sensitive", word, reason, remember=False)
+
+
+def _mode(context: CallContext, what: str) -> Ruling:
+    if context.mode == "plan":
+        reason = "plan mode: this command may change something. Use commands that only read, then show the plan; the person leaves plan mode with /mode default"
+        return Ruling("deny", "mode", "plan", reason, remember=False)
+    if context.mode == "full_auto" and context.role in ("owner", "admin"):
+        return Ruling("allow", "mode", "full_auto")
+    return Ruling("ask", "mode", context.mode, what or "it may change something")

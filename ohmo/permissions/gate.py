@@ -1,0 +1,88 @@
+"""The one gate before every call: hooks, then policy, then what a person already answered. It never waits for anybody."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from channels.contract import Choice
+from ohmo.contracts.messages import ToolCall
+from ohmo.contracts.store import Grant
+from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Question, Verdict
+from ohmo.permissions.policy import Policy
+from ohmo.permissions.ruling import Ruling
+from ohmo.permissions.wording import detail_of, title_of
+
+Hooks = Callable[[ToolCall, Footprint, CallContext], Awaitable[Deny | tuple[ToolCall, Footprint] | None]]
+"""May refuse a call, or hand back a rewritten one with its new footprint; None leaves it as it is."""
+Grants = Callable[[], Awaitable[Sequence[Grant]]]
+Answered = Callable[[str], Awaitable[Verdict | None]]
+
+_ONCE = Choice("once", "Allow once", "good")
+_DENY = Choice("deny", "Deny", "danger")
+_REMEMBERED = (Choice("session", "Allow for this session"), Choice("always", "Always allow"))
+
+
+async def no_hooks(call: ToolCall, footprint: Footprint, context: CallContext) -> None:  # noqa: ARG001
+    """Nobody hooked anything in."""
+    return
+
+
+def digest_of(call: ToolCall, context: CallContext) -> str:
+    """What an approval is bound to: tool, final arguments, working directory, person."""
+    body = [call.name, dict(call.arguments), str(context.cwd), context.person]
+    text = json.dumps(body, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class LayeredGate:
+    """``grants`` is asked at every judgement: a grant given a moment ago counts at once."""
+
+    def __init__(self, policy: Policy, grants: Grants, hooks: Hooks = no_hooks) -> None:
+        self._policy, self._grants, self._hooks = policy, grants, hooks
+
+    async def judge(self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Answered) -> Decision:
+        hooked = await self._hooks(call, footprint, context)
+        if isinstance(hooked, Deny):
+            return hooked
+        arguments: dict[str, object] | None = None
+        if hooked is not None:
+            call, footprint = hooked
+            arguments = dict(call.arguments)
+        ruling = self._policy.rule(call, footprint, context, await self._grants())
+        if ruling.verdict == "deny":
+            return Deny(ruling.source, ruling.reason)
+        digest = digest_of(call, context)
+        if footprint.question is not None:
+            return await self._answer(replace(footprint.question, digest=digest), arguments, answered)
+        if ruling.verdict == "allow":
+            return Allow(ruling.source, arguments)
+        return await self._permission(call, context, ruling, digest, arguments, answered)
+
+    @staticmethod
+    async def _answer(question: Question, arguments: dict[str, object] | None, answered: Answered) -> Decision:
+        verdict = await answered(question.digest)
+        if verdict is None:
+            return Ask("question", question)
+        if verdict.state == "expired":
+            return Deny("question", "nobody answered in time; go on without the answer, or say what you would have needed")
+        if verdict.state == "denied" and not verdict.word:
+            return Deny("question", "the person did not want to answer")
+        return Allow("question", arguments, verdict.word)
+
+    @staticmethod
+    async def _permission(
+        call: ToolCall, context: CallContext, ruling: Ruling, digest: str, arguments: dict[str, object] | None, answered: Answered
+    ) -> Decision:
+        verdict = await answered(digest)
+        if verdict is None:
+            choices = (_ONCE, *(_REMEMBERED if ruling.remember else ()), _DENY)
+            return Ask(ruling.source, Question("permission", title_of(call), detail_of(call, context, ruling), choices, digest))
+        if verdict.state == "allowed":
+            return Allow(f"approval: {verdict.scope}", arguments)
+        if verdict.state == "expired":
+            return Deny("approval", "nobody allowed it in time; it was not run. Go on without it, or ask again when the person is there")
+        said = f": {verdict.word}" if verdict.word and verdict.word != "deny" else ""
+        return Deny("approval", f"the person said no{said}. Do not try the same by another way; ask what they want instead")

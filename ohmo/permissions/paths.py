@@ -1,0 +1,165 @@
+"""Tells whether a path, or anything a pattern may become, is a sensitive place; through symlinks, ``..`` and spellings of case."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from pathlib import Path
+
+from ohmo.permissions.patterns import ANY, SOME, component_matcher, known, overlap
+from ohmo.permissions.places import ABSOLUTE, AGENT_HOME, ANYWHERE
+
+_MOST_GLOBBED = 5000
+
+
+class Touch(IntEnum):
+    """How close a path comes to a sensitive place; larger is worse."""
+
+    CLEAR = 0
+    MAYBE = 1  # depends on what is only known when the command runs
+    ABOVE = 2  # a folder that holds sensitive places
+    INSIDE = 3
+
+
+_DESCRIPTOR = re.compile(r"/dev/(?:fd/\d|stdin|stdout|stderr|null|zero|u?random|tty)")  # the command's own, or harmless
+
+
+def _place(parts: list[str]) -> str:
+    return "/".join(component_matcher(part).pattern for part in parts)
+
+
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFKC", path).casefold()
+
+
+class SensitivePaths:
+    """``home``: the person's home. ``agent_home``: $OHMO_HOME. ``more``: further places from configuration, absolute, ``~/x``, or a name."""
+
+    def __init__(self, home: Path, agent_home: Path | None = None, more: Iterable[str] = ()) -> None:
+        self._home = str(home)
+        absolute, anywhere = list(ABSOLUTE), list(ANYWHERE)
+        for place in more:
+            if place.startswith("~/"):
+                absolute.append(f"{home}/{place[2:]}")
+            elif place.startswith("/"):
+                absolute.append(place)
+            else:
+                anywhere.append(place)
+        if agent_home is not None:
+            for root in {str(agent_home), os.path.realpath(agent_home)}:
+                absolute += [f"{glob.escape(root)}/{name}" for name in AGENT_HOME]
+        self._absolute = [_folded(place.rstrip("/")).strip("/").split("/") for place in absolute]
+        self._anywhere = [_folded(place).split("/") for place in anywhere]
+        self._inside = re.compile(
+            f"^/(?:{'|'.join(_place(place) for place in self._absolute)})(?=/|$)"
+            f"|/(?:{'|'.join(_place(place) for place in self._anywhere)})(?=/|$)"
+        )
+        names = [place for place in self._anywhere if len(place[0]) > 3 and not set("*?[") & set("".join(place))]
+        fixed = [place for place in self._absolute if len(place) > 1 and not set("*?[") & set("".join(place))]
+        self._word = re.compile(
+            f"(?<![\\w.-])(?:{'|'.join(re.escape('/'.join(place)) for place in names)})(?![\\w-])"
+            f"|/(?:{'|'.join(re.escape('/'.join(place)) for place in fixed)})(?![\\w-])"
+            r"|/etc/g?shadow|/proc/[^/\s]+/(?:environ|mem|root|cwd)(?![\w-])"
+        )
+        self._above = self._ancestors(absolute, Path(home), agent_home)
+
+    def _ancestors(self, absolute: Sequence[str], home: Path, agent_home: Path | None) -> frozenset[str]:
+        """Folders that hold sensitive places, as far as that is known without looking at the disk."""
+        inside = [Path(place) for place in absolute if not set("*?[") & set(place)]
+        inside += [home / place for place in ANYWHERE if not set("*?[") & set(place)]
+        inside += [agent_home / "config.yaml"] if agent_home is not None else []
+        found: set[str] = {"/home", "/users", "/root", "/mnt/c/users", "/proc", "/dev"}
+        for place in inside:
+            for folder in place.parents:
+                found.add(_folded(str(folder)))
+                found.add(_folded(os.path.realpath(folder)))
+        return frozenset(found)
+
+    def excluded_globs(self) -> tuple[str, ...]:
+        """What search tools leave out of any tree, in gitignore's words."""
+        anywhere = ["/".join(place) for place in self._anywhere]
+        return tuple(f"**/{place}" for place in anywhere)
+
+    def hides(self, path: str) -> bool:
+        """For one existing, absolute path without wildcards: search tools leave it out."""
+        return self._inside.search(_folded(path)) is not None
+
+    def touch(self, path: str, cwd: str, real: dict[str, str] | None = None) -> Touch:
+        """``path`` may hold the wildcards of ``patterns``. Relative paths count from ``cwd``, which may be unknown (ANY).
+        ``real``: resolved folders, shared by the calls of one judgement."""
+        whole = path if path.startswith("/") else f"{cwd}/{path}"
+        if known(whole):
+            return self._touch_known(whole, {} if real is None else real)
+        parts = [part for part in _folded(whole).split("/") if part not in ("", ".")]
+        if any(known(part) and any(_starts(parts, at, place) for place in self._anywhere) for at, part in enumerate(parts)):
+            return Touch.INSIDE
+        if ANY in whole:
+            possible = any(_starts(parts, at, place) for at in range(len(parts)) for place in self._anywhere)
+            possible = possible or any(len(parts) >= len(place) and all(map(overlap, parts, place)) for place in self._absolute)
+            return Touch.MAYBE if possible or ANY in parts[0] else Touch.CLEAR
+        return self._touch_globbed(whole)
+
+    def mentioned(self, text: str) -> str | None:
+        """A place's name anywhere in a text, however it is quoted or put together: a second look, for a question rather than a refusal."""
+        match = self._word.search(_folded(text))
+        return match[0] if match is not None else None
+
+    def becomes(self, path: str, cwd: str) -> list[str]:
+        """The resolved paths a word may stand for now."""
+        whole = path if path.startswith("/") else f"{cwd}/{path}"
+        if ANY in whole:
+            return []
+        if known(whole):
+            return [os.path.realpath(whole)]
+        pattern = "".join("*" if char == SOME else glob.escape(char) for char in whole)
+        return [os.path.realpath(each) for each in itertools.islice(glob.iglob(pattern, include_hidden=True), _MOST_GLOBBED)]  # noqa: PTH207
+
+    def _touch_known(self, whole: str, real: dict[str, str]) -> Touch:
+        if _DESCRIPTOR.fullmatch(whole):
+            return Touch.CLEAR
+        straight = os.path.normpath(whole)
+        if self._inside.search(_folded(straight)) or (".." in whole and self._inside.search(_folded(whole))):
+            return Touch.INSIDE
+        try:
+            resolved = _resolve(straight if ".." not in whole else whole, real)
+        except (OSError, ValueError):
+            return Touch.MAYBE
+        folded = _folded(resolved)
+        if self._inside.search(folded):
+            return Touch.INSIDE
+        return Touch.ABOVE if folded in self._above or _folded(straight) in self._above else Touch.CLEAR
+
+    def _touch_globbed(self, whole: str) -> Touch:
+        """What the shell would find on the disk now."""
+        pattern = "".join("*" if char == SOME else glob.escape(char) for char in whole)
+        worst, real = Touch.CLEAR, dict[str, str]()
+        for count, path in enumerate(glob.iglob(pattern, include_hidden=True)):  # noqa: PTH207
+            if count >= _MOST_GLOBBED:
+                return max(worst, Touch.MAYBE)
+            worst = max(worst, self._touch_known(path, real))
+        return worst
+
+
+def _resolve(whole: str, real: dict[str, str]) -> str:
+    """realpath with the folder remembered: most names of one command share it."""
+    folder, _, name = whole.rpartition("/")
+    if not name or name in (".", ".."):
+        return os.path.realpath(whole)
+    known_folder = real.get(folder)
+    if known_folder is None:
+        known_folder = real[folder] = os.path.realpath(folder or "/")
+    path = f"{known_folder.rstrip('/')}/{name}"
+    try:
+        os.readlink(path)  # noqa: PTH115
+    except OSError:
+        return path
+    return os.path.realpath(path)
+
+
+def _starts(parts: list[str], at: int, place: list[str]) -> bool:
+    return len(parts) - at >= len(place) and all(map(overlap, parts[at : at + len(place)], place))

@@ -1,0 +1,132 @@
+"""The decision about a call: sensitive > deny > ask > allow > mode, each part of a shell command judged by itself. Pure but for looking at the disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ohmo.contracts.messages import ToolCall
+from ohmo.contracts.store import Grant
+from ohmo.contracts.tool import CallContext, Footprint
+from ohmo.permissions.command_policy import CommandPolicy
+from ohmo.permissions.paths import SensitivePaths, Touch
+from ohmo.permissions.rules import PATH_TOOLS, Rule, RuleSet, below, host_matches, parse_rule, path_matches
+from ohmo.permissions.ruling import Ruling
+from ohmo.permissions.shell import Shell
+
+_SEARCH = frozenset({"Glob", "Grep"})
+_BY_HAND = "no tool may touch it in any mode; if it is needed, the person does it by hand in a terminal"
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The resolved paths of a footprint."""
+
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+def resolved(paths: Iterable[Path], cwd: Path) -> tuple[str, ...]:
+    return tuple(os.path.realpath(cwd / path) for path in paths)
+
+
+class Policy:
+    """``rules`` come from configuration. ``workspace``: guests may read its folder ``public``."""
+
+    def __init__(self, rules: RuleSet, sensitive: SensitivePaths, shell: Shell, workspace: Path) -> None:
+        self._rules, self._sensitive, self._shell = rules, sensitive, shell
+        self._public = os.path.realpath(workspace / "public")
+        self._commands = CommandPolicy(rules, sensitive, shell)
+
+    def rule(self, call: ToolCall, footprint: Footprint, context: CallContext, grants: Sequence[Grant] = ()) -> Ruling:
+        """``grants``: everything remembered; only the caller's own, in their scope, count."""
+        paths = Paths(resolved(footprint.reads, context.cwd), resolved(footprint.writes, context.cwd))
+        sensitive = self._sensitive_paths(call.name, footprint, context)
+        if sensitive is not None:
+            return sensitive
+        if context.role == "guest" and not self._public_only(call.name, footprint, paths):
+            return Ruling("deny", "role", "guest", "guests may only use tools that read public things", remember=False)
+        granted = () if context.role == "guest" or context.mode == "plan" else granted_rules(grants, context)
+        if footprint.command is not None:
+            return self._commands.rule(footprint.command, context, granted)
+        return self._layers(call.name, footprint, paths, context, granted)
+
+    def _sensitive_paths(self, tool: str, footprint: Footprint, context: CallContext) -> Ruling | None:
+        for path in (*footprint.reads, *footprint.writes):
+            touch = self._sensitive.touch(str(path), str(context.cwd))
+            if touch is Touch.INSIDE:
+                return Ruling(
+                    "deny", "sensitive", str(path), f"{path} holds credentials or the agent's own secrets; {_BY_HAND}", remember=False
+                )
+            if touch is Touch.ABOVE and tool not in _SEARCH and path in footprint.writes:
+                return Ruling("deny", "sensitive", str(path), f"{path} holds sensitive places; {_BY_HAND}", remember=False)
+        return None
+
+    def _public_only(self, tool: str, footprint: Footprint, paths: Paths) -> bool:
+        if footprint.effect not in ("none", "house") or footprint.command is not None or paths.writes:
+            return False
+        if tool in PATH_TOOLS:
+            return bool(paths.reads) and all(path == self._public or path.startswith(self._public + "/") for path in paths.reads)
+        return not paths.reads
+
+    def _layers(self, tool: str, footprint: Footprint, paths: Paths, context: CallContext, granted: Sequence[Rule]) -> Ruling:
+        denied = self._first(self._rules.deny, tool, footprint, paths, every=False)
+        if denied is not None:
+            return Ruling("deny", "deny", denied.text, f"the rule deny {denied.text} forbids it", remember=False)
+        if tool in _SEARCH:
+            inside = next((rule for rule in self._rules.deny for path in paths.reads if below(rule, path)), None)
+            if inside is not None:
+                return Ruling("ask", "deny", inside.text, f"it would also search what the rule deny {inside.text} forbids", remember=False)
+        asked = self._first(self._rules.ask, tool, footprint, paths, every=False)
+        if asked is not None:
+            return Ruling("ask", "ask", asked.text, f"the rule ask {asked.text} wants a person's word", remember=False)
+        allowed = self._first(self._rules.allow, tool, footprint, paths, every=True)
+        if allowed is not None:
+            return Ruling("allow", "allow", allowed.text)
+        given = self._first(granted, tool, footprint, paths, every=True)
+        if given is not None:
+            return Ruling("allow", "grant", given.text)
+        return by_mode(context, harmless=footprint.effect in ("none", "house"))
+
+    @staticmethod
+    def _first(rules: Sequence[Rule], tool: str, footprint: Footprint, paths: Paths, *, every: bool) -> Rule | None:
+        """The first rule that covers the call: ``every``: all of its paths and hosts, else any of them."""
+        quantified = all if every else any
+        for rule in rules:
+            checks = [path_matches(rule, "read", tool, path) for path in paths.reads if not (every and path in paths.writes)]
+            checks += [path_matches(rule, "write", tool, path) for path in paths.writes]
+            checks += [host_matches(rule, host) for host in footprint.hosts]
+            if not checks:
+                checks = [rule.names(tool) and rule.pattern is None]
+            if quantified(checks):
+                return rule
+        return None
+
+
+def granted_rules(grants: Sequence[Grant], context: CallContext) -> tuple[Rule, ...]:
+    """The caller's own remembered rules whose scope holds here."""
+    found: list[Rule] = []
+    for grant in grants:
+        here = grant.scope in ("*", context.session) or (grant.scope.startswith("/") and context.cwd.is_relative_to(grant.scope))
+        if grant.person == context.person and here:
+            try:
+                found.append(parse_rule(grant.rule))
+            except ValueError:
+                continue  # written by a later version; without it the person is asked again
+    return tuple(found)
+
+
+def by_mode(context: CallContext, *, harmless: bool, what: str = "") -> Ruling:
+    """The last layer: nothing else spoke."""
+    if harmless:
+        return Ruling("allow", "mode", context.mode)
+    if context.mode == "plan":
+        reason = (
+            "plan mode: nothing may be changed. Read, search, think, then show the plan; the person leaves plan mode with /mode default"
+        )
+        return Ruling("deny", "mode", "plan", reason, remember=False)
+    if context.mode == "full_auto" and context.role in ("owner", "admin"):
+        return Ruling("allow", "mode", "full_auto")
+    return Ruling("ask", "mode", context.mode, what or "it may change something")

@@ -1,0 +1,150 @@
+"""Permission rules as people know them: ``Bash(git status:*)``, ``Read(${WORKSPACE}/**)``, ``WebFetch(domain:example.org)``, ``mcp__server__tool``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from ohmo.permissions.patterns import known, path_matcher
+
+_FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*|mcp__[\w*-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
+_READERS, _WRITERS = frozenset({"Read", "Glob", "Grep"}), frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+PATH_TOOLS = _READERS | _WRITERS
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``pattern`` None: every call of the tool."""
+
+    tool: str
+    pattern: str | None
+    text: str
+
+    def names(self, tool: str) -> bool:
+        """Whether the rule is about this tool at all. ``mcp__server`` and ``mcp__server__*`` name all tools of a server."""
+        if self.tool == tool:
+            return True
+        if self.tool.startswith("mcp__") and tool.startswith("mcp__"):
+            stem = self.tool.removesuffix("*").removesuffix("__")
+            return (
+                self.tool.count("__") == 1 and tool.startswith(stem + "__") or (self.tool.endswith("*") and tool.startswith(self.tool[:-1]))
+            )
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    allow: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+
+
+def parse_rule(text: str, places: Mapping[str, str] | None = None) -> Rule:
+    """``places`` fills ``${WORKSPACE}``, ``${HOME}``, ``${OHMO_HOME}``. Raises ValueError with one line."""
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no rule; write Tool or Tool(pattern), for example Bash(git status:*) or Read(${{WORKSPACE}}/**)")
+    pattern = match["pattern"]
+    if pattern is not None:
+        for name, value in (places or {}).items():
+            pattern = pattern.replace("${" + name + "}", value)
+        pattern = pattern.strip()
+        if pattern in ("", "*", "**"):
+            pattern = None
+    if pattern is not None and match["tool"] == "WebFetch" and not pattern.startswith("domain:"):
+        raise ValueError(f"{text!r}: WebFetch takes domain:HOST, for example WebFetch(domain:example.org)")
+    if pattern is not None and match["tool"] in PATH_TOOLS:
+        pattern = _anchored(pattern, places or {})
+    return Rule(match["tool"], pattern, text.strip())
+
+
+def rule_set(allow: Iterable[str], ask: Iterable[str], deny: Iterable[str], places: Mapping[str, str] | None = None) -> RuleSet:
+    """Raises ValueError with one line for the first rule that cannot be read."""
+    allowed, asked, denied = (tuple(parse_rule(text, places) for text in texts) for texts in (allow, ask, deny))
+    return RuleSet(allowed, asked, denied)
+
+
+def _anchored(pattern: str, places: Mapping[str, str]) -> str:
+    """``//x`` and ``/x`` are absolute, ``~/x`` the home, ``./x`` and ``x/y`` the workspace, a bare name any folder."""
+    if pattern.startswith("//"):
+        return pattern[1:]
+    if pattern == "~" or pattern.startswith("~/"):
+        return places.get("HOME", str(Path.home())) + pattern[1:]
+    if pattern.startswith("/"):
+        return pattern
+    if pattern.startswith("./") or "/" in pattern.rstrip("/"):
+        return places.get("WORKSPACE", "**") + "/" + pattern.removeprefix("./")
+    return "**/" + pattern
+
+
+@lru_cache(maxsize=8192)
+def _resolved_pattern(pattern: str) -> str:
+    """The part before the first wildcard, through symlinks: call paths are resolved too."""
+    fixed = re.match(r"[^*?\[]*/", pattern)
+    if fixed is None or pattern.startswith("**"):
+        return pattern
+    folder = fixed[0].rstrip("/")
+    return str(Path(folder or "/").resolve()).rstrip("/") + "/" + pattern[fixed.end() :]
+
+
+def path_matches(rule: Rule, kind: Literal["read", "write"], tool: str, path: str) -> bool:
+    """``path`` absolute and resolved. Read rules cover all that reads, Edit and Write rules all that writes."""
+    family = _READERS if kind == "read" else _WRITERS
+    about = rule.names(tool) or (rule.pattern is not None and rule.tool in family and (rule.tool in ("Read", "Write", "Edit")))
+    if not about:
+        return False
+    if rule.pattern is None:
+        return True
+    return path_matcher(_resolved_pattern(rule.pattern)).fullmatch(path) is not None
+
+
+def below(rule: Rule, folder: str) -> bool:
+    """Whether the rule's place lies inside ``folder``."""
+    if rule.pattern is None or rule.tool not in PATH_TOOLS:
+        return False
+    fixed = re.match(r"[^*?\[]*", _resolved_pattern(rule.pattern))
+    return fixed is not None and fixed[0].rstrip("/").startswith(folder.rstrip("/") + "/")
+
+
+@lru_cache(maxsize=8192)
+def _glob(pattern: str, *, fold: bool) -> re.Pattern[str]:
+    body = ".*".join(re.escape(part) for part in pattern.split("*"))
+    return re.compile(body, re.DOTALL | (re.IGNORECASE if fold else 0))
+
+
+def command_matches(rule: Rule, text: str, *, fold: bool = False) -> bool:
+    """``git status:*`` is a prefix that ends at a word; ``*`` inside a pattern is anything; otherwise the whole command."""
+    if rule.tool != "Bash":
+        return False
+    pattern = rule.pattern
+    if pattern is None:
+        return True
+    if pattern.endswith(":*"):
+        prefix = pattern[:-2]
+        if "*" in prefix:
+            return _glob(prefix, fold=fold).match(text) is not None
+        left, right = (text.casefold(), prefix.casefold()) if fold else (text, prefix)
+        return left == right or left.startswith(right + " ")
+    if "*" in pattern:
+        return _glob(pattern, fold=fold).fullmatch(text) is not None or (pattern.endswith(" *") and text == pattern[:-2])
+    return text == pattern or (fold and text.casefold() == pattern.casefold())
+
+
+def host_matches(rule: Rule, host: str) -> bool:
+    """The domain and everything below it."""
+    if rule.tool != "WebFetch":
+        return False
+    if rule.pattern is None:
+        return True
+    domain = rule.pattern.removeprefix("domain:").removeprefix("*.").casefold().rstrip(".")
+    host = host.casefold().rstrip(".")
+    return host == domain or host.endswith("." + domain) or domain == "*"
+
+
+def surely(text: str) -> bool:
+    """A command with unknown parts is never covered by a rule that allows."""
+    return known(text)

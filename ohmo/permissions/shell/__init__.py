@@ -1,0 +1,31 @@
+"""Shell commands, judged by their parts."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from ohmo.permissions.shell.grammar import Reader
+from ohmo.permissions.shell.readonly import reads_only
+from ohmo.permissions.shell.script import Redirect, Script, Simple, plain_paths
+
+__all__ = ["Redirect", "Script", "Shell", "Simple"]
+
+
+class Shell:
+    """``home``: what ``~`` and ``$HOME`` mean to the commands. Results are remembered for a while: footprint, gate and tool ask for the same one."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = str(home)
+
+    def parse(self, command: str, cwd: Path) -> Script:
+        return _parse(command, self.home, str(cwd))
+
+
+@lru_cache(maxsize=256)
+def _parse(command: str, home: str, cwd: str) -> Script:
+    reader = Reader(home, cwd)
+    reader.read(command)
+    commands = tuple(reader.commands)
+    read_only = not reader.unclear and bool(commands) and all(map(reads_only, commands))
+    return Script(commands, reader.unclear, read_only, plain_paths(commands, "read"), plain_paths(commands, "write"))

@@ -1,0 +1,356 @@
+"""Reads a shell command with tree-sitter's bash grammar and lists every simple command in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from ohmo.permissions.patterns import ANY, known
+from ohmo.permissions.shell.script import Redirect, Simple
+from ohmo.permissions.shell.words import PRIVATE, Scope, Words
+from ohmo.permissions.shell.wrappers import TRANSPARENT, inner_commands
+
+_LANGUAGE = Language(tree_sitter_bash.language())
+_MOST_DEPTH = 60
+_MOST_COMMANDS = 20_000
+_ASSIGNING = frozenset({"read", "mapfile", "readarray", "printf", "getopts", "let", "unset"})
+_HARMLESS_OUTPUT = frozenset({"date", "nproc", "id", "whoami", "hostname", "uname", "wc", "mktemp", "arch", "tty"})
+_BLOCKS = frozenset({"program", "compound_statement", "do_group", "if_statement", "elif_clause", "else_clause", "list", "pipeline"})
+_LOOPS = frozenset({"while_statement", "for_statement", "c_style_for_statement", "case_statement", "case_item", "negated_command"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What surrounds a command: redirections of the statement, where its input comes from."""
+
+    redirects: tuple[Redirect, ...] = ()
+    stdin: Literal["", "pipe", "text"] = ""
+    heredoc: str | None = None
+
+
+class Reader:
+    """Reads one command text. ``commands`` and ``unclear`` are its result."""
+
+    def __init__(self, home: str, cwd: str) -> None:
+        self.commands: list[Simple] = []
+        self.unclear = ""
+        self._home, self._cwd = home, cwd
+        self._words = Words(self._substitution)
+        self._depth = 0
+
+    def read(self, text: str, scope: Scope | None = None, *, wrapped: bool = False) -> None:
+        if PRIVATE.search(text):
+            self.unclear = "it holds private-use characters"
+            return
+        self._depth += 1
+        if self._depth > _MOST_DEPTH // 4:
+            self.unclear = "commands inside commands too deep"
+            return
+        source = joined_lines(text)
+        root = Parser(_LANGUAGE).parse(source.encode("utf-8", "surrogatepass")).root_node
+        if root.has_error:
+            self.unclear = self.unclear or "the shell grammar cannot read it"
+        before = len(self.commands)
+        try:
+            self._node(root, scope or Scope(self._home, (self._cwd,)), _Around())
+        except RecursionError:
+            self.unclear = "nested too deep"
+        if wrapped:
+            self.commands[before:] = [replace(each, wrapped=True) for each in self.commands[before:]]
+        self._depth -= 1
+
+    def _node(self, node: Node, scope: Scope, around: _Around) -> None:
+        kind = node.type
+        if kind == "command":
+            self._command(node, scope, around)
+        elif kind == "redirected_statement":
+            self._redirected(node, scope, around)
+        elif kind == "pipeline":
+            for index, child in enumerate(node.named_children):
+                self._node(child, scope.copy(), around if index == 0 else replace(around, stdin="pipe"))
+        elif kind == "subshell":
+            inside = scope.copy()
+            for child in node.named_children:
+                self._node(child, inside, around)
+        elif kind == "variable_assignment":
+            self._assignment(node, scope)
+            self._add((), scope, around, (self._assigned_name(node),))
+        elif kind == "variable_assignments":
+            for child in node.named_children:
+                self._node(child, scope, around)
+        elif kind in ("declaration_command", "unset_command"):
+            self._declaration(node, scope, around)
+        elif kind == "test_command":
+            self._words.visit(node, scope)
+            self._add(("test",), scope, around)
+        elif kind == "function_definition":
+            self._function(node, scope, around)
+        elif kind in _LOOPS:
+            self._loop(node, scope, around)
+        elif kind in _BLOCKS:
+            for child in node.named_children:
+                self._node(child, scope, around)
+        elif kind not in ("comment", "heredoc_body"):
+            self._words.visit(node, scope)
+            if kind in ("ERROR", "coproc"):
+                self.unclear = self.unclear or "the shell grammar cannot read it"
+
+    def _loop(self, node: Node, scope: Scope, around: _Around) -> None:
+        """Inside, what the body assigns may have any value: it may run again after a later assignment."""
+        for name in _assigned_below(node):
+            scope.variables[name] = (ANY,)
+        if _changes_folder(node):
+            scope.cwds = (ANY,)
+        if node.type == "for_statement":
+            name = node.child_by_field_name("variable")
+            values = [value for each in node.children_by_field_name("value") for value in self._words.fields(each, scope)]
+            if name is not None:
+                scope.variables[(name.text or b"").decode()] = tuple(values) if 0 < len(values) <= 64 else (ANY,)
+        for child in node.named_children:
+            if child.type in ("word", "variable_name", "number", "string", "raw_string", "concatenation", "simple_expansion", "expansion"):
+                self._words.visit(child, scope)
+            else:
+                self._node(child, scope, around)
+
+    def _function(self, node: Node, scope: Scope, around: _Around) -> None:
+        """A body runs later, with unknown arguments, after anything."""
+        inside = Scope(scope.home, (ANY,))
+        for name in scope.variables:
+            inside.variables[name] = (ANY,)
+        body = node.child_by_field_name("body")
+        if body is not None:
+            self._node(body, inside, around)
+        scope.cwds = (ANY,) if _changes_folder(node) else scope.cwds
+        self._add(("function",), scope, around, opaque_name=True)
+
+    def _assignment(self, node: Node, scope: Scope) -> None:
+        name = self._assigned_name(node)
+        value = node.child_by_field_name("value")
+        values = self._words.single(value, scope) if value is not None else ("",)
+        appended = b"+=" in (node.text or b"").partition(b"=")[0] + b"="
+        scope.assign(name, (ANY,) if appended else values)
+        if name == "CDPATH":
+            scope.cwds = (ANY,)
+
+    @staticmethod
+    def _assigned_name(node: Node) -> str:
+        name = node.child_by_field_name("name")
+        return re.match(r"\w*", (name.text or b"").decode())[0] if name is not None else ""  # pyright: ignore[reportOptionalSubscript]
+
+    def _declaration(self, node: Node, scope: Scope, around: _Around) -> None:
+        words = [(node.children[0].text or b"").decode()]
+        names: list[str] = []
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                self._assignment(child, scope)
+                names.append(self._assigned_name(child))
+            else:
+                words += self._words.fields(child, scope)
+        if any(re.fullmatch(r"-\w*n\w*", word) for word in words):  # a name for another name
+            names.append("IFS")
+        self._add(tuple(words), scope, around, tuple(names))
+
+    def _redirected(self, node: Node, scope: Scope, around: _Around) -> None:
+        redirects, stdin, heredoc = list(around.redirects), around.stdin, around.heredoc
+        extra: list[Node] = []
+        later: list[Node] = []
+        for child in node.children_by_field_name("redirect"):
+            if child.type == "file_redirect":
+                redirects += self._file_redirect(child, scope, extra)
+            elif child.type == "heredoc_redirect":
+                stdin, heredoc = "text", self._heredoc(child, scope)
+                for inner in child.named_children:
+                    if inner.type == "file_redirect":
+                        redirects += self._file_redirect(inner, scope, extra)
+                    elif inner.type not in ("heredoc_start", "heredoc_body", "heredoc_end", "file_descriptor"):
+                        later.append(inner)
+            else:  # a here-string
+                stdin = "text"
+                values = [value for part in child.named_children for value in self._words.single(part, scope)]
+                heredoc = values[0] if len(values) == 1 and known(values[0]) else None
+        body = node.child_by_field_name("body")
+        inside = _Around(tuple(redirects), stdin, heredoc)
+        if body is None:
+            self._add((), scope, inside)
+        elif body.type == "command":
+            self._command(body, scope, inside, extra)
+        else:
+            self._node(body, scope, inside)
+        for node_after in later:
+            self._node(node_after, scope, replace(around, stdin="pipe"))
+
+    def _file_redirect(self, node: Node, scope: Scope, extra: list[Node]) -> list[Redirect]:
+        operator = next((child.type for child in node.children if not child.is_named), ">")
+        targets = node.children_by_field_name("destination")
+        extra += targets[1:]  # the grammar takes arguments after a redirection for targets
+        found: list[Redirect] = []
+        for target in self._words.single(targets[0], scope) if targets else ():
+            if operator in (">&", "<&") and re.fullmatch(r"\d+-?|-", target):
+                continue
+            found.append(Redirect("read" if operator in ("<", "<&") else "write", target))
+            if operator == "<>":
+                found.append(Redirect("read", target))
+        return found
+
+    def _heredoc(self, node: Node, scope: Scope) -> str | None:
+        """The text when it is the same whatever happens; None when an expansion is in it."""
+        body = next((child for child in node.named_children if child.type == "heredoc_body"), None)
+        if body is None:
+            return None
+        self._words.visit(body, scope)
+        start = next((child for child in node.named_children if child.type == "heredoc_start"), None)
+        quoted = start is not None and re.search(rb"['\"\\]", start.text or b"") is not None
+        text = (body.text or b"").decode("utf-8", "replace")
+        return text if quoted or not re.search(r"[$`\\]", text) else None
+
+    def _command(self, node: Node, scope: Scope, around: _Around, extra: list[Node] | None = None) -> None:
+        words: list[str] = []
+        assigned: list[str] = []
+        redirects, stdin, heredoc = list(around.redirects), around.stdin, around.heredoc
+        more: list[Node] = list(extra or [])
+        for child in node.children:
+            if child.type == "variable_assignment":
+                value = child.child_by_field_name("value")
+                values = self._words.single(value, scope) if value is not None else ("",)
+                assigned.append(self._assigned_name(child))
+                if any(not known(each) for each in values):
+                    assigned.append("IFS")
+            elif child.type == "file_redirect":
+                redirects += self._file_redirect(child, scope, more)
+            elif child.type == "herestring_redirect":
+                values = tuple(value for part in child.named_children for value in self._words.single(part, scope))
+                stdin, heredoc = "text", values[0] if len(values) == 1 and known(values[0]) else None
+            elif child.is_named and child.type != "comment":
+                words += self._words.fields(child, scope)
+            elif child.type in ("==", "=~", "$"):
+                words.append(child.type)
+        for child in more:
+            words += self._words.fields(child, scope)
+        inside = _Around(tuple(redirects), stdin, heredoc)
+        self._add(tuple(words), scope, inside, tuple(assigned))
+        self._effects(words, scope)
+
+    def _effects(self, words: list[str], scope: Scope) -> None:
+        """What builtins change for the commands after them."""
+        name = words[0] if words else ""
+        if name in ("cd", "pushd", "chdir"):
+            target = [word for word in words[1:] if not re.fullmatch(r"-[LPen@]+|--", word)]
+            goal = target[0] if target else scope.value("HOME")[0]
+            folders = (ANY,) if goal in ("-", "") or not known(goal) else tuple(_join(cwd, goal) for cwd in scope.cwds)
+            scope.cwds = tuple(dict.fromkeys((*scope.cwds, *folders)))[:8] if len(scope.cwds) < 6 else (ANY,)
+        elif name in ("popd", "dirs"):
+            scope.cwds = (ANY,)
+        elif name in _ASSIGNING:
+            for word in words[1:]:
+                if match := re.match(r"[A-Za-z_]\w*", word):
+                    scope.variables[match[0]] = (ANY,)
+
+    def _add(
+        self, words: tuple[str, ...], scope: Scope, around: _Around, assigned: tuple[str, ...] = (), *, opaque_name: bool = False
+    ) -> None:
+        if len(self.commands) >= _MOST_COMMANDS:
+            self.unclear = f"more than {_MOST_COMMANDS} commands"
+            return
+        simple = Simple(words, scope.cwds, assigned, around.redirects, around.stdin)
+        if opaque_name:
+            self.commands.append(simple)
+            return
+        if words and not known(words[0]):
+            simple = replace(simple, opaque="the program's name is only known when it runs")
+        inner = inner_commands(words, around.stdin) if words else []
+        transparent = bool(inner) and simple.name in TRANSPARENT and bool(inner[0].words)
+        opaque = next((each.opaque for each in inner if each.opaque), "")
+        if not transparent:
+            self.commands.append(replace(simple, opaque=simple.opaque or opaque) if opaque else simple)
+        if around.heredoc is None and around.stdin == "text" and inner and words and inner[0].code is None and not inner[0].words:
+            self.commands.append(replace(simple, opaque="a shell reads text that is only known when it runs"))
+        for each in inner:
+            if each.words:
+                before = len(self.commands)
+                self._add(each.words, scope, around, (*assigned, *each.assigned))
+                if not transparent:
+                    self.commands[before:] = [replace(one, wrapped=True) for one in self.commands[before:]]
+            elif each.code is not None:
+                self.read(each.code, scope.copy(), wrapped=True)
+            elif around.heredoc is not None and not each.opaque:
+                self.read(around.heredoc, scope.copy(), wrapped=True)
+
+    def _substitution(self, node: Node, scope: Scope) -> tuple[str, ...]:
+        """Judges what is inside; the output of a few harmless commands is known well enough."""
+        before = len(self.commands)
+        inside = scope.copy()
+        for child in node.named_children:
+            self._node(child, inside, _Around())
+        own = self.commands[before:]
+        if len(own) == 1 and not own[0].opaque:
+            words = own[0].words
+            if words == ("pwd",):
+                return scope.cwds
+            if words and words[0] in _HARMLESS_OUTPUT or words[:2] in (("git", "rev-parse"), ("git", "describe"), ("git", "branch")):
+                return ("0",) if words[:2] != ("git", "rev-parse") or "--show-toplevel" not in words else (ANY,)
+            if words[:1] in (("echo",), ("printf",)) and len(words) == 2 and known(words[1]) and not re.search(r"[\\%]", words[1]):
+                return (words[1],)
+            if words == ("cat",) and own[0].stdin == "text":
+                text = self._quoted_text(node)
+                return (text,) if text is not None else (ANY,)
+        return (ANY,)
+
+    def _quoted_text(self, node: Node) -> str | None:
+        for child in node.named_children:
+            for redirect in child.children_by_field_name("redirect"):
+                if redirect.type == "heredoc_redirect":
+                    return self._heredoc(redirect, Scope(self._home, (ANY,)))
+        return None
+
+
+def _join(cwd: str, goal: str) -> str:
+    return goal if goal.startswith("/") else f"{cwd}/{goal}"
+
+
+def _below(node: Node, kinds: frozenset[str]) -> list[Node]:
+    found: list[Node] = []
+    queue = [node]
+    while queue:
+        each = queue.pop()
+        if each.type in kinds:
+            found.append(each)
+        queue += each.children
+    return found
+
+
+def _assigned_below(node: Node) -> set[str]:
+    """Names a loop may assign, also through builtins that take names."""
+    names: set[str] = set()
+    for each in _below(node, frozenset({"variable_assignment", "command"})):
+        text = (each.text or b"").decode("utf-8", "replace")
+        if each.type == "variable_assignment":
+            names.update(re.findall(r"^\w+", text))
+        elif text.split(maxsplit=1)[:1] and text.split(maxsplit=1)[0] in _ASSIGNING:
+            names.update(re.findall(r"[A-Za-z_]\w*", text))
+    return names
+
+
+def _changes_folder(node: Node) -> bool:
+    return any(re.match(rb"(cd|pushd|popd|chdir)\b", each.text or b"") for each in _below(node, frozenset({"command"})))
+
+
+_JOIN = re.compile(r"(\\*)\\\n")
+
+
+def joined_lines(text: str) -> str:
+    """Takes continued lines together, as bash does before it reads words; the grammar takes the break for a space."""
+    if "\\\n" not in text:
+        return text
+    root = Parser(_LANGUAGE).parse(text.encode("utf-8", "surrogatepass")).root_node
+    kept = [(node.start_byte, node.end_byte) for node in _below(root, frozenset({"comment", "raw_string", "heredoc_body"}))]
+
+    def one(match: re.Match[str]) -> str:
+        at = len(text[: match.end() - 2].encode("utf-8", "surrogatepass"))
+        escaped = len(match[1]) % 2 == 1
+        return match[0] if escaped or any(start <= at < end for start, end in kept) else match[1]
+
+    return _JOIN.sub(one, text)

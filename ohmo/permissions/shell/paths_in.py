@@ -1,0 +1,76 @@
+"""Every path a simple command may touch, as far as its words say."""
+
+from __future__ import annotations
+
+import re
+
+from ohmo.permissions.shell.script import Simple
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.\ue000\ue001][A-Za-z0-9_./\ue000\ue001-]*")
+_PIECES = re.compile(r"[\s'\"`(){}\[\];|&<>=,:@\\!?%+]+")
+_HOME = re.compile(r"^(?:~(?=/|$)|\$HOME\b|\$\{HOME\})")
+
+# Commands that look at a folder itself and not at what the files below it say.
+SHALLOW = frozenset(
+    """ls dir cd pushd popd pwd du df stat test [ tree realpath readlink basename dirname echo printf mkdir touch find fd fdfind file
+    export declare local readonly typeset function set unset exit return true false which type id date mount umount findmnt lsblk ps kill
+    rmdir git make cmake npm pnpm yarn bun node cargo go pip uv pytest python python3 seq sleep tput stty read wait jobs""".split()
+)
+# Commands that go through everything below a folder.
+_DEEP = frozenset(
+    "tar bsdtar zip 7z 7za 7zr rar rsync cpio pax scp sftp mv rg ag ack cp rclone restic borg duplicity ar dar unison".split()
+)
+_DEEP_WITH = {
+    name: re.compile(flags)
+    for name, flags in {
+        "grep": r"-\w*[rR]\w*$|--recursive|--dereference-recursive|--directories=recurse|-d",
+        "egrep": r"-\w*[rR]\w*$|--recursive|--directories=recurse",
+        "fgrep": r"-\w*[rR]\w*$|--recursive|--directories=recurse",
+        "zgrep": r"-\w*[rR]\w*$|--recursive",
+        "rm": r"-\w*[rR]\w*$|--recursive",
+        "chmod": r"-\w*R\w*$|--recursive",
+        "chown": r"-\w*R\w*$|--recursive",
+        "chgrp": r"-\w*R\w*$|--recursive",
+        "diff": r"-\w*r\w*$|--recursive",
+        "find": r"-(exec|execdir|ok|okdir|delete)$",
+        "fd": r"-[xX]$|--exec",
+        "fdfind": r"-[xX]$|--exec",
+        "git": r"add$|archive$|stash$|--no-index$|grep$",
+        "python": r"http\.server$|zipfile$|tarfile$",
+        "python3": r"http\.server$|zipfile$|tarfile$",
+    }.items()
+}
+
+
+def goes_deep(command: Simple) -> bool:
+    """Whether it reads, packs or changes all files below the folders it names."""
+    name = command.name
+    if name in _DEEP:
+        return True
+    flags = _DEEP_WITH.get(name)
+    return flags is not None and any(flags.match(word) for word in command.words[1:])
+
+
+def wanted_paths(command: Simple, home: str) -> tuple[list[str], list[str]]:
+    """Words that are paths as they stand, and paths that may hide inside words (options, ``rev:path``, code in quotes)."""
+    whole: list[str] = [redirect.target for redirect in command.redirects]
+    pieces: list[str] = []
+    for at, word in enumerate(command.words):
+        if at == 0 and "/" not in word and "~" not in word:
+            continue
+        if _PLAIN.fullmatch(word):
+            whole.append(word)
+            continue
+        if not word.startswith("-"):
+            whole.append(_HOME.sub(home, word))
+        elif len(word) > 2 and word[1] != "-":
+            pieces.append(word[2:])
+        for piece in _PIECES.split(word):
+            if piece and piece != word:
+                pieces.append(_HOME.sub(home, piece))
+        for piece in re.split(r"[=,]|(?<!:):(?!//)", word)[1:]:
+            if piece.startswith(("/", "~")):
+                whole.append(_HOME.sub(home, piece))
+    if goes_deep(command) and not any("/" in word or word in (".", "..") for word in command.words[1:]):
+        whole.append(".")
+    return whole, pieces

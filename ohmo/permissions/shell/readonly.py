@@ -1,0 +1,248 @@
+"""Which simple commands change nothing: a table of programs, and of the options that make them write or run something."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ohmo.permissions.patterns import known
+from ohmo.permissions.shell.script import Simple
+
+Check = Callable[[tuple[str, ...]], bool]
+
+HARMLESS_VARIABLES = frozenset({"LANG", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_NUMERIC", "TZ", "NO_COLOR", "COLUMNS", "CI"})
+HARMLESS_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+
+# programs that only read, whatever their options
+_FREE = frozenset(
+    """ls dir vdir cat tac head wc cut tr paste fold fmt expand unexpand nl od join look rev echo printf pwd true false test [ : id groups whoami
+    uname arch nproc uptime free ps pgrep pidof lscpu lsblk lsusb stat du df cmp basename dirname realpath readlink md5sum sha1sum sha224sum
+    sha256sum sha384sum sha512sum b2sum cksum sum strings hexdump seq sleep which type whereis column numfmt tsort comm grep egrep fgrep zcat
+    zgrep bzcat xzcat dpkg-query getconf locale tty logname users who w last getent jq cal factor pathchk cd pushd popd dirs exit return break
+    continue shift wait tail read""".split()
+)
+_BAD_OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {  # short letters, long names
+    "sort": ("oST", ("output", "compress-program", "files0-from", "temporary-directory")),
+    "tree": ("o", ("output",)),
+    "diff": ("", ("to-file-from",)),
+    "file": ("CmzZ", ("compile", "magic-file", "uncompress")),
+    "rg": ("z", ("pre", "hostname-bin", "search-zip")),
+    "wc": ("", ("files0-from",)),
+    "du": ("", ("files0-from",)),
+    "shuf": ("o", ("output",)),
+    "jq": ("L", ("from-file", "library-path")),
+    "ps": ("", ()),
+    "printf": ("v", ()),
+    "cal": ("", ()),
+    "column": ("", ()),
+    "zgrep": ("", ()),
+}
+_NO_ENVIRONMENT = frozenset({"ps"})
+_VERSIONED = frozenset(
+    "python python3 node npm pnpm yarn bun deno cargo rustc go gcc g++ clang make cmake java ruby perl php pip pip3 uv docker git bash".split()
+)
+_SED_SCRIPT = re.compile(
+    r"(?:(?:\d+|\$)(?:,(?:\d+|\$|\+\d+))?\s*[pdq=]|s([/|#,])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*)(?:;\s*(?:(?:\d+|\$)(?:,(?:\d+|\$))?\s*[pdq=]))*;?"
+)
+_AWK_BAD = re.compile(r"system|getline|[|>@]|close|fflush|\bENVIRON\b|-f")
+_FIND_BAD = re.compile(r"-(exec|execdir|ok|okdir|delete|fprint0?|fprintf|fls|files0-from)$")
+_GIT_FREE = frozenset(
+    """status log show diff shortlog blame annotate describe rev-parse rev-list ls-files ls-tree cat-file name-rev merge-base cherry
+    whatchanged count-objects show-ref for-each-ref var version help check-ignore check-attr diff-tree diff-index diff-files grep""".split()
+)
+_GIT_BAD = re.compile(
+    r"--(output|ext-diff|textconv|open-files-in-pager|upload-pack|exec|filters|no-index|help|web|man|info|path-format-exec)\b.*|-O.*|-o.*"
+)
+
+
+def reads_only(command: Simple) -> bool:
+    """Whether the simple command changes nothing and runs nothing else."""
+    if command.opaque or any(name not in HARMLESS_VARIABLES for name in command.assigned if command.words):
+        return False
+    if any(redirect.kind == "write" and redirect.target not in HARMLESS_TARGETS for redirect in command.redirects):
+        return False
+    if any(redirect.target.startswith(("/dev/tcp/", "/dev/udp/")) for redirect in command.redirects):
+        return False
+    if not command.words:
+        return all(_plain_variable(name) for name in command.assigned)
+    words = command.words
+    name = words[0].removeprefix("/usr/bin/").removeprefix("/bin/")
+    if "/" in name or not known(name):
+        return False
+    if len(words) == 2 and words[1] in ("--version", "-V", "version") and name in _VERSIONED:
+        return words[1] != "version" or name in ("go", "docker", "git")
+    check = _CHECKS.get(name)
+    if check is not None:
+        return check(words[1:])
+    return name in _FREE and not _has_bad_option(name, words[1:])
+
+
+def _plain_variable(name: str) -> bool:
+    """A variable of the script's own; PATH, IFS, LD_PRELOAD, GIT_* and their like change what programs do."""
+    return bool(name) and re.fullmatch(r"[a-z_][a-z0-9_]*|[A-Z]", name) is not None
+
+
+def _has_bad_option(name: str, arguments: tuple[str, ...]) -> bool:
+    if name not in _BAD_OPTIONS:
+        return False
+    letters, longs = _BAD_OPTIONS[name]
+    for word in arguments:
+        if word == "--":
+            return False
+        if word.startswith("--"):
+            given = word[2:].partition("=")[0]
+            if given and any(long.startswith(given) for long in longs):
+                return True
+        elif word.startswith("-") and any(letter in word[1:] for letter in letters):
+            return True
+        elif not known(word) and not word[0].isalnum() and word[0] != "/":
+            return True  # an unknown word may be an option
+    return False
+
+
+def _operands(arguments: tuple[str, ...]) -> list[str]:
+    return [word for word in arguments if not word.startswith("-")]
+
+
+def _sure(*checks: Check) -> Check:
+    """All words must be known: an option could hide in an unknown one."""
+    return lambda arguments: all(known(word) for word in arguments) and all(check(arguments) for check in checks)
+
+
+def _options(name: str) -> Check:
+    return lambda arguments: not _has_bad_option(name, arguments)
+
+
+def _find(arguments: tuple[str, ...]) -> bool:
+    return not any(_FIND_BAD.match(word) for word in arguments)
+
+
+def _sed(arguments: tuple[str, ...]) -> bool:
+    options = [word for word in arguments if word.startswith("-")]
+    rest = _operands(arguments)
+    scripts = rest[:1]
+    if not set(options) <= {"-n", "-E", "-r", "-nE", "-En", "-nr", "-e", "-ne", "--quiet", "--silent"}:
+        return False
+    if "-e" in options or "-ne" in options:
+        flagged = [after for word, after in zip(arguments, arguments[1:], strict=False) if word in ("-e", "-ne")]
+        scripts = flagged
+    return bool(scripts) and all(_SED_SCRIPT.fullmatch(script) for script in scripts)
+
+
+def _awk(arguments: tuple[str, ...]) -> bool:
+    return (
+        bool(arguments)
+        and not any(word.startswith("-") and not re.match(r"-(F|v$|v\w+=)", word) for word in arguments)
+        and not any(_AWK_BAD.search(word) for word in arguments if not word.startswith("-F"))
+    )
+
+
+def _date(arguments: tuple[str, ...]) -> bool:
+    """``date 10101010`` sets the clock."""
+    skip = False
+    for word in arguments:
+        if skip or word.startswith("+"):
+            skip = False
+        elif word in ("-d", "--date", "-r"):
+            skip = True
+        elif not re.fullmatch(r"-u|-I\w*|-R|--utc|--iso-8601\S*|--rfc-\S+|--date=.*|-d.+", word):
+            return False
+    return True
+
+
+def _git(arguments: tuple[str, ...]) -> bool:
+    at = 0
+    while at < len(arguments) and arguments[at].startswith("-"):
+        if arguments[at] == "-C":
+            at += 2
+        elif arguments[at] in ("--no-pager", "--no-optional-locks", "--literal-pathspecs", "-P"):
+            at += 1
+        else:
+            return arguments[at:] == ("--version",)
+    if at >= len(arguments):
+        return False
+    verb, rest = arguments[at], arguments[at + 1 :]
+    if any(_GIT_BAD.fullmatch(word) for word in rest) and not (verb == "ls-files" and "-o" in rest):
+        return False
+    if verb in _GIT_FREE:
+        return not (verb == "var" and rest != ("-l",)) and verb != "help"
+    match verb:
+        case "branch":
+            return (
+                all(
+                    re.fullmatch(r"-[avrl]+|--(list|all|remotes|show-current|merged|no-merged|contains|sort=.*|format=.*|points-at)", w)
+                    for w in rest[:1]
+                )
+                and (not rest or rest[0].startswith("-"))
+                and not any(re.match(r"-[dDmMcCuf]|--(delete|move|copy|set|unset|edit|force|create|track)", w) for w in rest)
+                and (not _operands(rest) or rest[0] in ("--list", "-l", "--merged", "--no-merged", "--contains", "--points-at"))
+            )
+        case "tag":
+            return (
+                not rest
+                or rest[0] in ("-l", "--list", "-n")
+                and not any(re.match(r"-[adfsmFu]|--(delete|force|sign|edit)", w) for w in rest)
+            )
+        case "remote":
+            return rest in ((), ("-v",), ("--verbose",)) or rest[:1] == ("get-url",)
+        case "config":
+            return rest[:1] in (("--get",), ("--get-all",), ("--list",), ("-l",), ("get",), ("list",)) and "--edit" not in rest
+        case "stash":
+            return rest[:1] in (("list",), ("show",))
+        case "reflog":
+            return not rest or rest[0] == "show" or rest[0].startswith("-")
+        case "worktree" | "submodule" | "notes":
+            return rest[:1] in (("list",), ("status",)) and verb != "submodule" or rest[:1] == ("status",)
+        case _:
+            return False
+
+
+def _first(*words: str) -> Check:
+    return lambda arguments: arguments[:1] != () and arguments[0] in words
+
+
+def _no_operands(arguments: tuple[str, ...]) -> bool:
+    return not _operands(arguments)
+
+
+_CHECKS: dict[str, Check] = {
+    "find": _sure(_find),
+    "sed": _sure(_sed),
+    "awk": _sure(_awk),
+    "gawk": _sure(_awk),
+    "mawk": _sure(_awk),
+    "date": _sure(_date),
+    "git": _sure(_git),
+    "sort": _sure(_options("sort")),
+    "rg": _sure(_options("rg")),
+    "tree": _sure(_options("tree")),
+    "file": _sure(_options("file")),
+    "uniq": _sure(lambda arguments: len(_operands(arguments)) <= 1),  # the second names the output
+    "xxd": _sure(lambda arguments: len(_operands(arguments)) <= 1 and not any(re.match(r"-r|--?rev", word) for word in arguments)),
+    "diff": _sure(lambda arguments: not any(word.startswith("--output") for word in arguments)),
+    "hostname": _sure(_no_operands, lambda arguments: not any(re.match(r"-[Fb]|--(file|boot)", word) for word in arguments)),
+    "ip": _sure(
+        lambda arguments: (
+            not any(word in ("add", "del", "delete", "set", "flush", "change", "replace", "exec", "-batch", "-b") for word in arguments)
+        )
+    ),
+    "ps": _sure(
+        lambda arguments: not any(re.fullmatch(r"[a-zA-Z]*e[a-zA-Z]*", word) for word in arguments[:1])
+    ),  # BSD "e" shows environments
+    "pip": _sure(_first("list", "show", "freeze", "check")),
+    "pip3": _sure(_first("list", "show", "freeze", "check")),
+    "npm": _sure(_first("ls", "list", "outdated", "view")),
+    "docker": _sure(_first("ps", "images", "version")),
+    "systemctl": _sure(_first("status", "is-active", "is-enabled", "list-units", "list-timers", "list-unit-files")),
+    "journalctl": _sure(
+        lambda arguments: not any(re.match(r"--(vacuum|rotate|flush|sync|setup|update|relinquish|smart)", word) for word in arguments)
+    ),
+    "dmesg": _sure(_no_operands, lambda arguments: not any(re.match(r"-[cCDEn]|--(clear|read-clear|console)", word) for word in arguments)),
+    "command": lambda arguments: arguments[:1] in (("-v",), ("-V",)),
+    "set": _sure(lambda arguments: all(re.fullmatch(r"[-+][euxo]+|pipefail|errexit|nounset", word) for word in arguments)),
+    "export": lambda arguments: not arguments,
+    "printenv": _sure(lambda arguments: True),
+    "env": _sure(lambda arguments: not arguments),
+    "history": lambda arguments: not arguments,
+    "sleep": lambda arguments: True,
+}

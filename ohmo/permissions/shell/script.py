@@ -1,0 +1,60 @@
+"""What a shell command comes down to: simple commands with evaluated words, redirections, and what could not be known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ohmo.permissions.patterns import known
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    kind: Literal["read", "write"]
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Simple:
+    """One simple command. ``words`` may hold the wildcards of ``patterns``. ``cwds``: where it may run (a failed ``cd`` is possible).
+    ``assigned``: variables set for it alone. ``stdin``: "text" when a here-document that is judged on its own, "pipe", or "" for none.
+    ``opaque``: why nobody can say what it runs. ``wrapped``: found inside another command (``sudo``, ``xargs``, ``sh -c``)."""
+
+    words: tuple[str, ...]
+    cwds: tuple[str, ...]
+    assigned: tuple[str, ...] = ()
+    redirects: tuple[Redirect, ...] = ()
+    stdin: Literal["", "pipe", "text"] = ""
+    opaque: str = ""
+    wrapped: bool = False
+
+    @property
+    def name(self) -> str:
+        """The program without its folder."""
+        return self.words[0].rpartition("/")[2] if self.words else ""
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """``unclear``: why the grammar could not read it; "" when it could."""
+
+    commands: tuple[Simple, ...]
+    unclear: str
+    read_only: bool
+    reads: tuple[Path, ...] = ()
+    writes: tuple[Path, ...] = ()
+
+
+def plain_paths(commands: tuple[Simple, ...], kind: Literal["read", "write"]) -> tuple[Path, ...]:
+    """Targets of redirections that are known before it runs."""
+    found: list[Path] = []
+    for command in commands:
+        for redirect in command.redirects:
+            if redirect.kind == kind and known(redirect.target) and known(command.cwds[0]):
+                found.append(Path(command.cwds[0]) / redirect.target)
+    return tuple(found)

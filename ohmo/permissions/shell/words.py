@@ -1,0 +1,243 @@
+"""Evaluates the words of a shell command as far as that is possible without running anything."""
+
+from __future__ import annotations
+
+import itertools
+import pwd
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tree_sitter import Node
+
+from ohmo.permissions.patterns import ANY, SOME
+
+_OPEN, _COMMA, _CLOSE, _SPLIT, _TILDE = "\ue010", "\ue011", "\ue012", "\ue013", "\ue014"
+PRIVATE = re.compile("[\ue000-\uf8ff]")
+_MARKS = {"*": SOME, "?": SOME, "{": _OPEN, ",": _COMMA, "}": _CLOSE}
+_MOST = 64  # alternatives of one word; more are "anything"
+_NUMBERS = frozenset("? # $ ! RANDOM SECONDS UID EUID PPID LINENO BASHPID EPOCHSECONDS SHLVL COLUMNS LINES".split())
+_NUMBERS_ONLY = re.compile(r"[0-9]+")
+_PLAIN = re.compile(r"[A-Za-z0-9_./:%@+=-]*")
+_RANGE = re.compile(r"[^\ue010\ue011\ue012]*\.\.[^\ue010\ue011\ue012]*")
+_ANSI = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
+_ANSI_LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+@dataclass(slots=True)
+class Scope:
+    """What is known at one place of the script. ``variables``: possible values; absent: nobody knows."""
+
+    home: str
+    cwds: tuple[str, ...]
+    variables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    def copy(self) -> Scope:
+        return Scope(self.home, self.cwds, dict(self.variables))
+
+    def assign(self, name: str, values: tuple[str, ...]) -> None:
+        """A value may or may not have been replaced (branches, failed commands), so the old ones stay possible."""
+        both = tuple(dict.fromkeys((*self.variables.get(name, ()), *values)))
+        self.variables[name] = both if len(both) <= _MOST else (ANY,)
+
+    def value(self, name: str) -> tuple[str, ...]:
+        if name in self.variables:
+            return self.variables[name]
+        if name in _NUMBERS or _NUMBERS_ONLY.fullmatch(name) is not None and name == "0":
+            return ("0",)
+        return {"HOME": (self.home,), "PWD": self.cwds, "IFS": (" ",), "TMPDIR": ("/tmp",)}.get(name, (ANY,))  # noqa: S108
+
+
+Inside = Callable[[Node, Scope], tuple[str, ...]]
+"""Judges the commands of a substitution and says what its output may be."""
+
+
+class Words:
+    """``inside`` is called for every command or process substitution met on the way."""
+
+    def __init__(self, inside: Inside) -> None:
+        self._inside = inside
+
+    def fields(self, node: Node, scope: Scope) -> list[str]:
+        """The arguments a word becomes: none, one or several."""
+        if node.type in ("word", "number"):
+            text = _text(node)
+            if _PLAIN.fullmatch(text):
+                return [text]
+        found: list[str] = []
+        for raw in self._raw(node, scope):
+            for word in _braces(raw):
+                found += [_finished(piece, scope) for piece in _split(word)]
+        return found if len(found) <= _MOST * 16 else [ANY]
+
+    def single(self, node: Node, scope: Scope) -> tuple[str, ...]:
+        """Possible values without splitting: what an assignment or a redirection makes of a word."""
+        if node.type == "array":
+            return tuple(field for child in node.named_children for field in self.fields(child, scope)) or ("",)
+        return tuple(dict.fromkeys(_finished(raw.replace(_SPLIT, " "), scope) for raw in self._raw(node, scope)))
+
+    def _raw(self, node: Node, scope: Scope) -> tuple[str, ...]:
+        """Alternatives, unquoted specials still marked."""
+        match node.type:
+            case "word" | "number" | "brace_expression" | "special_variable_name" | "variable_name" | "test_operator" | "command_name":
+                if node.type == "command_name" and node.named_child_count:
+                    return self._raw(node.named_children[0], scope)
+                return (_unquoted(_text(node)),)
+            case "raw_string":
+                return (_text(node)[1:-1],)
+            case "ansi_c_string":
+                return (_ansi(_text(node)[2:-1]),)
+            case "string" | "translated_string":
+                return self._string(node, scope)
+            case "concatenation":
+                return _product([self._raw(child, scope) for child in node.children])
+            case "simple_expansion":
+                return tuple(map(_splittable, scope.value(_text(node)[1:])))
+            case "command_substitution":
+                return tuple(_splittable(value.strip()) for value in self._inside(node, scope))
+            case "process_substitution":
+                self._inside(node, scope)
+                return ("/dev/null",)
+            case "arithmetic_expansion":
+                self.visit(node, scope)
+                return (SOME,)
+            case "expansion":
+                self.visit(node, scope)
+                text = _text(node)
+                return tuple(map(_splittable, scope.value(text[2:-1]))) if re.fullmatch(r"\$\{\w+\}", text) else (ANY,)
+            case "$":
+                return ("$",)
+            case _:
+                self.visit(node, scope)
+                return (ANY,)
+
+    def visit(self, node: Node, scope: Scope) -> None:
+        """Finds substitutions below a node whose own value nobody needs."""
+        for child in node.children:
+            if child.type in ("command_substitution", "process_substitution"):
+                self._inside(child, scope)
+            else:
+                self.visit(child, scope)
+
+    def _string(self, node: Node, scope: Scope) -> tuple[str, ...]:
+        text = node.text or b""
+        start = node.start_byte
+        at = text.index(b'"') + 1
+        parts: list[tuple[str, ...]] = []
+        for child in node.children:
+            if child.type in ('"', "string_content", "$"):
+                continue
+            parts.append((_double_quoted(text[at : child.start_byte - start].decode()),))
+            values = self._inside(child, scope) if child.type == "command_substitution" else self._raw(child, scope)
+            parts.append(tuple(value.replace(_SPLIT, " ").replace(_TILDE, "~") for value in values))
+            at = child.end_byte - start
+        parts.append((_double_quoted(text[at:-1].decode()),))
+        return _product(parts)
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def _splittable(value: str) -> str:
+    return re.sub(r"\s+", _SPLIT, value)
+
+
+def _product(parts: list[tuple[str, ...]]) -> tuple[str, ...]:
+    count = 1
+    for part in parts:
+        count *= max(1, len(part))
+    if count > _MOST:
+        return (ANY,)
+    return tuple("".join(pieces) for pieces in itertools.product(*parts))
+
+
+def _unquoted(text: str) -> str:
+    """Marks what the shell treats specially outside quotes."""
+    out: list[str] = []
+    at = 0
+    if text.startswith("~"):
+        out.append(_TILDE)
+        at = 1
+    while at < len(text):
+        char = text[at]
+        if char == "\\":
+            at += 1
+            out.append("" if text[at : at + 1] == "\n" else text[at : at + 1])
+        elif char == "[" and "]" in text[at:]:
+            out.append(SOME)
+            at = text.index("]", at + 2) if "]" in text[at + 2 :] else at
+        elif char in ":=" and text[at + 1 : at + 2] == "~":
+            out.append(char + _TILDE)
+            at += 1
+        else:
+            out.append(_MARKS.get(char, char))
+        at += 1
+    return "".join(out)
+
+
+def _double_quoted(text: str) -> str:
+    return re.sub(r'\\([\\"$`\n])', lambda match: "" if match[1] == "\n" else match[1], text)
+
+
+def _ansi(text: str) -> str:
+    def decoded(match: re.Match[str]) -> str:
+        word = match[1]
+        if word[0] in "xuU" and len(word) > 1:
+            number = int(word[1:], 16)
+            return chr(number) if number <= 0x10FFFF else ANY
+        if word[0] in "01234567":
+            return chr(int(word, 8) & 0xFF)
+        return ANY if word[0] == "c" else _ANSI_LETTERS.get(word, word)
+
+    return _ANSI.sub(decoded, text)
+
+
+def _braces(word: str) -> list[str]:
+    """Unquoted ``{a,b}`` become alternatives; ``{1..9}`` something unknown inside one component."""
+    if _OPEN not in word:
+        return [word.replace(_COMMA, ",").replace(_CLOSE, "}")]
+    depth, start, cuts = 0, -1, list[int]()
+    for at, char in enumerate(word):
+        if char == _OPEN:
+            depth += 1
+            if depth == 1:
+                start, cuts = at, [at]
+        elif char == _COMMA and depth == 1:
+            cuts.append(at)
+        elif char == _CLOSE and depth:
+            depth -= 1
+            if depth == 0:
+                inner = [word[a + 1 : b] for a, b in itertools.pairwise([*cuts, at])]
+                if len(inner) == 1 and _RANGE.fullmatch(inner[0]):
+                    inner = [SOME]
+                elif len(inner) == 1:
+                    inner = ["{" + inner[0] + "}"]
+                found = [one for each in inner for one in _braces(word[:start] + each + word[at + 1 :])]
+                return found if len(found) <= _MOST else [ANY]
+    return _braces(word.replace(_OPEN, "{", 1)) if start >= 0 else [word]
+
+
+def _split(word: str) -> list[str]:
+    if _SPLIT not in word:
+        return [word]
+    return [piece for piece in word.split(_SPLIT) if piece]
+
+
+def _finished(word: str, scope: Scope) -> str:
+    """Tilde, and marks that turned out to mean nothing."""
+    if _TILDE in word:
+        homes = scope.value("HOME")
+        word = re.sub(f"{_TILDE}([A-Za-z0-9_.-]*|\\+)", lambda match: _home_of(match[1], homes, scope), word)
+    return word.replace(_OPEN, "{").replace(_COMMA, ",").replace(_CLOSE, "}")
+
+
+def _home_of(user: str, homes: tuple[str, ...], scope: Scope) -> str:
+    if not user:
+        return homes[0] if len(homes) == 1 else ANY
+    if user in ("+", "-"):
+        return scope.cwds[0] if user == "+" and len(scope.cwds) == 1 else ANY
+    try:
+        return pwd.getpwnam(user).pw_dir
+    except KeyError:
+        return "~" + user

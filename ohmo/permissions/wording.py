@@ -1,0 +1,77 @@
+"""What a person reads when a call wants permission, and the rule that an answer for longer stores."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ohmo.contracts.messages import Json, ToolCall
+from ohmo.contracts.tool import CallContext, Footprint
+from ohmo.permissions.patterns import known
+from ohmo.permissions.ruling import Ruling
+from ohmo.permissions.shell import Shell
+
+_MOST = 1500
+_TWO_WORDS = frozenset(
+    "git npm pnpm yarn bun cargo go docker podman kubectl pip pip3 uv apt apt-get systemctl gh glab make poetry helm terraform brew dotnet".split()
+)
+_ALWAYS_WHOLE = frozenset(
+    "rm mv cp dd chmod chown ln sudo doas su bash sh zsh env xargs eval python python3 node perl ruby curl wget ssh scp kill find tee".split()
+)
+
+
+def title_of(call: ToolCall) -> str:
+    """One line: the tool and what it is about."""
+    about = next((str(call.arguments[key]) for key in ("command", "file_path", "url", "path", "pattern") if call.arguments.get(key)), "")
+    line = about.strip().split("\n")[0]
+    return f"{call.name}: {line[:117] + '...' if len(line) > 120 else line}" if line else call.name
+
+
+def detail_of(call: ToolCall, context: CallContext, ruling: Ruling) -> str:
+    """The arguments as CommonMark, and why somebody is asked."""
+    parts: list[str] = []
+    for name, value in call.arguments.items():
+        if value in (None, "", False):
+            continue
+        parts.append(_argument(name, value))
+    where = f"in `{context.cwd}`"
+    why = f"{ruling.reason} ({ruling.source})" if ruling.reason else ruling.source
+    return "\n".join([*parts, f"{where}: {why}"])
+
+
+def _argument(name: str, value: Json) -> str:
+    text = value if isinstance(value, str) else str(value)
+    cut = len(text) - _MOST
+    if cut > 0:  # both ends: what matters may stand last
+        text = f"{text[: _MOST // 2]}\n[... {cut} characters not shown ...]\n{text[-_MOST // 2 :]}"
+    if "\n" not in text and "`" not in text and len(text) <= 200:
+        return f"{name}: `{text}`"
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
+    return f"{name}:\n{fence}\n{text}\n{fence}"
+
+
+def suggest_rule(call: ToolCall, footprint: Footprint, cwd: Path, shell: Shell) -> str:
+    """The narrow rule that "for this session" and "always" store: a command family where that is safe, one file, one domain."""
+    if footprint.command is not None:
+        return f"Bash({_command_pattern(footprint.command, cwd, shell)})"
+    if footprint.writes:
+        return f"Edit({cwd / footprint.writes[0]})"
+    if footprint.hosts:
+        return f"WebFetch(domain:{footprint.hosts[0]})"
+    if footprint.reads:
+        return f"Read({cwd / footprint.reads[0]})"
+    return call.name
+
+
+def _command_pattern(command: str, cwd: Path, shell: Shell) -> str:
+    script = shell.parse(command, cwd)
+    whole = command.strip()
+    if script.unclear or len(script.commands) != 1:
+        return whole
+    simple = script.commands[0]
+    if not simple.words or not known(simple.text) or simple.redirects or simple.assigned or simple.opaque or simple.name in _ALWAYS_WHOLE:
+        return whole
+    second = simple.words[1] if len(simple.words) > 1 else ""
+    if simple.words[0] in _TWO_WORDS and re.fullmatch(r"[A-Za-z][\w:.-]*", second):
+        return f"{simple.words[0]} {second}:*"
+    return whole

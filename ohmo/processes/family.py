@@ -1,0 +1,113 @@
+"""Finds and ends the descendants of a process; Linux through /proc and a subreaper, elsewhere by process group."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from contextlib import suppress
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
+_LINUX = sys.platform == "linux"
+_LIBC = ctypes.CDLL(None, use_errno=True) if _LINUX else None
+
+
+def adopt_orphans() -> None:
+    """From now on descendants whose parent dies become children of this process."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """The kernel kills this process when its parent dies. Kept over exec, lost over fork."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as listing:  # noqa: PTH123
+                found += map(int, listing.read().split())
+    except OSError:
+        return found
+    return found
+
+
+def _parents() -> dict[int, list[int]]:
+    """Children by parent from the whole process table, for kernels without the children files."""
+    table: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            with suppress(OSError, ValueError, IndexError):
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as stat:  # noqa: PTH123
+                    parent = int(stat.read().rpartition(")")[2].split()[1])
+                table.setdefault(parent, []).append(int(name))
+    return table
+
+
+_HAS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # noqa: PTH110
+
+
+def descendants(of: int) -> list[int]:
+    """Everybody below ``of``, parents first. Empty where there is no /proc."""
+    if not _LINUX:
+        return []
+    table = None if _HAS_CHILDREN else _parents()
+    found: list[int] = []
+    queue = [of]
+    while queue:
+        pid = queue.pop()
+        below = _children(pid) if table is None else table.get(pid, [])
+        found += below
+        queue += below
+    return found
+
+
+def send(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def send_group(group: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def reads_terminal(pid: int, terminal: str) -> bool:
+    """Whether the process sits in a read of this terminal: proc_pid_syscall(5) names the call and its descriptor."""
+    try:
+        with open(f"/proc/{pid}/syscall", encoding="ascii") as file:  # noqa: PTH123
+            words = file.read().split()
+        if len(words) < 2 or words[0] not in ("0", "63"):  # read: x86-64, aarch64
+            return False
+        return os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}") in (terminal, "/dev/tty")  # noqa: PTH115
+    except (OSError, ValueError):
+        return False
+
+
+MARK = "OHMO_JOB"
+
+
+def marked(mark: str) -> list[int]:
+    """Everybody whose environment carries ``OHMO_JOB=mark``: what is left when the keeper itself was killed."""
+    wanted = f"{MARK}={mark}".encode()
+    found: list[int] = []
+    for name in os.listdir("/proc") if _LINUX else []:  # noqa: PTH208
+        if name.isdigit():
+            with suppress(OSError), open(f"/proc/{name}/environ", "rb") as environ:  # noqa: PTH123
+                if wanted in environ.read().split(b"\0"):
+                    found.append(int(name))
+    return found
+
+
+def sweep(mark: str) -> None:
+    """Kills everybody marked, until nobody is left; gives up after a hundred rounds."""
+    for _ in range(100):
+        left = marked(mark)
+        if not left:
+            return
+        send(left, signal.SIGKILL)

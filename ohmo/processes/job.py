@@ -1,0 +1,126 @@
+"""One running command as the daemon sees it: reports come in, ``stop`` and ``read`` go out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ohmo.processes.family import sweep
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What is left of one output: its first and last bytes and its true size."""
+
+    head: bytes = b""
+    tail: bytes = b""
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    out: Stream = Stream()
+    err: Stream = Stream()
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """``code`` or ``signal``, never both. ``reason``: why we ended it ("timeout", "keyboard", "stopped"), "" when it ended by itself.
+    ``left``: processes it had left running, ended by us. ``problem``: why there is no spill file though there should be one."""
+
+    output: Output
+    code: int | None
+    signal: str | None
+    reason: str
+    left: int
+    spill: Path | None
+    problem: str = ""
+
+
+class Job:
+    """Talks to one keeper. Its reader task lives until the keeper's last word."""
+
+    def __init__(self, keeper: asyncio.subprocess.Process, mark: str, progress: Progress) -> None:
+        self._keeper, self._mark = keeper, mark
+        self._progress = progress
+        self._outputs: asyncio.Queue[Output] = asyncio.Queue()
+        self._reading = asyncio.Lock()
+        self.ended: asyncio.Task[JobEnded] = asyncio.create_task(self._listen(), name=f"keeper-{keeper.pid}")
+
+    async def read(self) -> Output:
+        """What came since the last read; the final output once it ended."""
+        async with self._reading:
+            if not self.ended.done() and self._say(b"read\n"):
+                answer = asyncio.create_task(self._outputs.get())
+                await asyncio.wait({answer, self.ended}, return_when=asyncio.FIRST_COMPLETED)
+                if answer.done():
+                    return answer.result()
+                answer.cancel()
+            return (await asyncio.shield(self.ended)).output
+
+    def stop(self) -> None:
+        """TERM to everything, KILL after the grace. Await ``ended`` for the end."""
+        self._say(b"stop\n")
+
+    async def close(self) -> None:
+        """Stop, and return when nothing is left. Safe to cancel: the keeper goes on ending by itself."""
+        if not self.ended.done():
+            self.stop()
+        await asyncio.shield(self.ended)
+
+    def _say(self, line: bytes) -> bool:
+        if self._keeper.stdin is None or self._keeper.stdin.is_closing():
+            return False
+        with suppress(OSError, RuntimeError):
+            self._keeper.stdin.write(line)
+            return True
+        return False
+
+    async def _listen(self) -> JobEnded:
+        assert self._keeper.stdout is not None
+        ended: JobEnded | None = None
+        try:
+            while line := await self._keeper.stdout.readline():
+                report: dict[str, Any] = json.loads(line)
+                if "progress" in report:
+                    self._progress(_text(report["progress"]))
+                elif "output" in report:
+                    self._outputs.put_nowait(_output(report["output"]))
+                else:
+                    ended = _ended(report["ended"])
+        finally:
+            if self._keeper.stdin is not None:
+                self._keeper.stdin.close()
+        await self._keeper.wait()
+        if ended is None:
+            await asyncio.to_thread(sweep, self._mark)
+        return ended or JobEnded(Output(), None, "SIGKILL", "its keeper was killed", 0, None)
+
+
+def _text(piece: str) -> str:
+    line = piece.encode("latin-1").decode("utf-8", "replace").rstrip("\n").rpartition("\n")[2]
+    return line.rpartition("\r")[2][-200:]
+
+
+def _output(report: dict[str, Any]) -> Output:
+    out, err = (Stream(part[0].encode("latin-1"), part[1].encode("latin-1"), part[2]) for part in (report["out"], report["err"]))
+    return Output(out, err)
+
+
+def _ended(report: dict[str, Any]) -> JobEnded:
+    return JobEnded(
+        output=_output(report),
+        code=report["code"],
+        signal=report["signal"],
+        reason=report["reason"],
+        left=report["left"],
+        spill=Path(report["spill"]) if report["spill"] else None,
+        problem=report["problem"],
+    )

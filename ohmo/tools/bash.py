@@ -1,0 +1,121 @@
+"""Bash: one command in a session of its own, bounded in time and output, nothing left behind."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.permissions.shell import Shell
+from ohmo.processes.job import JobEnded, Stream
+from ohmo.processes.runner import Command
+from ohmo.processes.surroundings import child_environment
+from ohmo.tools.answers import Trouble, description, failed, said
+from ohmo.tools.jobs import Background
+from ohmo.tools.keyboard import waits_for_keyboard
+from ohmo.tools.shown import share, shown
+from ohmo.tools.workbench import Workbench
+
+
+class BashInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="Bash")
+    command: str = Field(min_length=1, max_length=100_000)
+    timeout: float | None = Field(default=None, gt=0, description="seconds")
+    run_in_background: bool = False
+    description: str | None = Field(default=None, description="what it does, in a few words")
+
+
+class Bash:
+    name = "Bash"
+    input = BashInput
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._bench, self._limits = workbench, workbench.limits
+        self._shell = Shell(Path(workbench.environ.get("HOME", "/")))
+        self.description = description(
+            "Bash", timeout=int(self._limits.bash_timeout), most=int(self._limits.bash_timeout_most), kib=self._limits.bash_output // 1024
+        )
+
+    def footprint(self, arguments: BashInput, cwd: Path) -> Footprint:
+        script = self._shell.parse(arguments.command, cwd)
+        effect = "none" if script.read_only and not arguments.run_in_background else "once"
+        return Footprint(reads=script.reads, writes=script.writes, command=arguments.command, effect=effect)
+
+    async def run(self, arguments: BashInput, context: CallContext) -> ToolOutput:
+        reason = waits_for_keyboard(self._shell.parse(arguments.command, context.cwd))
+        if reason is not None:
+            return failed(context, f"not run: {reason}")
+        if "\0" in arguments.command:
+            return failed(context, "not run: `command` holds a NUL character")
+        if not context.cwd.is_dir():
+            return failed(context, f"not run: the working directory {context.cwd} is gone")
+        try:
+            self._bench.spill.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if arguments.run_in_background:
+                return await self._background(arguments, context)
+            ended = await self._bench.processes.run(self._order(arguments, context), context.progress)
+        except Trouble as trouble:
+            return failed(context, f"not run: {trouble}")
+        except OSError as error:
+            return failed(context, f"not run: {error.strerror or error}")
+        return self._told(ended, context)
+
+    def _order(self, arguments: BashInput, context: CallContext) -> Command:
+        seconds = min(arguments.timeout or self._limits.bash_timeout, self._limits.bash_timeout_most)
+        seconds = max(0.1, min(seconds, context.deadline - time.monotonic() - 3.0))  # room to end it and to say so
+        return Command(
+            argv=("/bin/bash", "--norc", "--noprofile", "-c", arguments.command),
+            cwd=context.cwd,
+            env=child_environment(self._bench.environ, {"PWD": str(context.cwd)}),
+            spill=self._bench.spill / f"{context.call}.txt",
+            timeout=None if arguments.run_in_background else seconds,
+            keep=self._limits.bash_output,
+            terminal=self._bench.terminal and not arguments.run_in_background,
+        )
+
+    async def _background(self, arguments: BashInput, context: CallContext) -> ToolOutput:
+        self._bench.background.check(context.thread)
+        job = await self._bench.processes.start(self._order(arguments, context), lambda _: None)
+        id = self._bench.background.add(Background(context.thread, arguments.command, job))
+        return said(context, f"running in the background as {id}; BashOutput reads it, KillShell ends it")
+
+    def _told(self, ended: JobEnded, context: CallContext) -> ToolOutput:
+        text = told(ended, self._limits.bash_output)
+        wrong = ended.code != 0
+        return failed(context, text, spill=ended.spill) if wrong else said(context, text, spill=ended.spill)
+
+
+def told(ended: JobEnded, room: int) -> str:
+    """The outputs within ``room`` bytes, then how it ended."""
+    where = f"; whole output: {ended.spill}" if ended.spill else f"; {ended.problem}" if ended.problem else ""
+    parts = streams(ended.output.out, ended.output.err, room, where)
+    parts.append(_end(ended))
+    return "\n".join(part for part in parts if part) or "(no output)"
+
+
+def streams(out: Stream, err: Stream, room: int, where: str) -> list[str]:
+    room_out, room_err = share(out, err, room)
+    parts: list[str] = []
+    if out.total:
+        parts.append(shown(out, room_out, where).rstrip("\n"))
+    if err.total:
+        parts.append("[stderr]\n" + shown(err, room_err, where).rstrip("\n"))
+    return parts
+
+
+def _end(ended: JobEnded) -> str:
+    if ended.reason == "timeout":
+        return "[ended after its timeout; give a longer `timeout` or run_in_background]"
+    if ended.reason == "keyboard":
+        return "[ended: it read the terminal for 5 s and nobody is at the keyboard; give the answer by flag or by pipe]"
+    if ended.reason:
+        return f"[ended: {ended.reason}]"
+    left = f"; {ended.left} processes it left running were ended, use run_in_background to keep one" if ended.left else ""
+    if ended.signal:
+        return f"[ended by {ended.signal}{left}]"
+    return f"[exit code {ended.code}{left}]" if ended.code or left else ""
+
+
+TOOL = Bash

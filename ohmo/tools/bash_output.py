@@ -1,0 +1,43 @@
+"""BashOutput: what a background command said since the last look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.tools.answers import Trouble, description, failed, said
+from ohmo.tools.bash import streams, told
+from ohmo.tools.workbench import Workbench
+
+
+class BashOutputInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="BashOutput")
+    bash_id: str = Field(min_length=1)
+
+
+class BashOutput:
+    name = "BashOutput"
+    input = BashOutputInput
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._jobs, self._room = workbench.background, workbench.limits.bash_output
+        self.description = description("BashOutput")
+
+    def footprint(self, arguments: BashOutputInput, cwd: Path) -> Footprint:  # noqa: ARG002
+        return Footprint(effect="house")
+
+    async def run(self, arguments: BashOutputInput, context: CallContext) -> ToolOutput:
+        try:
+            job = self._jobs.get(arguments.bash_id, context.thread).job
+        except Trouble as trouble:
+            return failed(context, str(trouble))
+        if job.ended.done():
+            return said(context, f"{told(job.ended.result(), self._room)}\n[{arguments.bash_id} has ended]")
+        output = await job.read()
+        parts = streams(output.out, output.err, self._room, "")
+        return said(context, "\n".join([*parts, f"[{arguments.bash_id} is running]"]))
+
+
+TOOL = BashOutput

@@ -1,0 +1,113 @@
+"""Edit: replaces one exact piece of a text file, in one step."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
+from ohmo.tools.files.replace import replace_file
+from ohmo.tools.files.text import decode, encode, windows_ends
+from ohmo.tools.workbench import Workbench
+
+_MOST = 50 * 1024 * 1024
+
+
+class EditInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="Edit")
+    file_path: str = Field(min_length=1)
+    old_string: str = Field(min_length=1)
+    new_string: str
+    replace_all: bool = False
+
+
+class Edit:
+    name = "Edit"
+    input = EditInput
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._stamps = workbench.stamps
+        self.description = description("Edit")
+
+    def footprint(self, arguments: EditInput, cwd: Path) -> Footprint:
+        path = located(arguments.file_path, cwd)
+        return Footprint(reads=(path,), writes=(path,), effect="once")
+
+    async def run(self, arguments: EditInput, context: CallContext) -> ToolOutput:
+        path = located(arguments.file_path, context.cwd)
+        try:
+            return said(context, await in_thread(lambda: self._edit(path, arguments, context.thread)))
+        except Trouble as trouble:
+            return failed(context, f"{trouble}; nothing was changed")
+        except OSError as error:
+            return failed(context, f"{os_words(error, path)}; nothing was changed")
+
+    def _edit(self, path: Path, arguments: EditInput, thread: str) -> str:
+        target = Path(os.path.realpath(path))
+        if target.is_dir():
+            raise Trouble(f"{path} is a folder")
+        if self._stamps.changed(thread, target):
+            raise Trouble(f"{path} changed since you last read it; Read it again first")
+        if target.stat().st_size > _MOST:
+            raise Trouble(f"{path} is larger than {_MOST} bytes; use Bash")
+        before = decode(target.read_bytes())
+        if before is None:
+            raise Trouble(f"{path} is binary")
+        text, coding = before
+        after, count = replaced(text, arguments.old_string, arguments.new_string, every=arguments.replace_all)
+        try:
+            data = encode(after, coding)
+        except UnicodeEncodeError as error:
+            raise Trouble(
+                f"{path} is coded in {coding.name}, which cannot say {after[error.start]!r}; Write the whole file to change to UTF-8"
+            ) from error
+        replace_file(target, data)
+        self._stamps.remember(thread, target)
+        line = text[: text.find(arguments.old_string.split("\n")[0])].count("\n") + 1
+        return f"{path}: replaced {count} places" if count > 1 else f"{path}: replaced 1 place at line {line}"
+
+
+def replaced(text: str, old: str, new: str, *, every: bool) -> tuple[str, int]:
+    """The new text and how many places changed. In a file with Windows line ends, plain line ends in ``old`` mean those. Raises Trouble."""
+    if windows_ends(text) and "\r\n" not in old:
+        old = old.replace("\n", "\r\n")
+        new = new if "\r\n" in new else new.replace("\n", "\r\n")
+    if old == new:
+        raise Trouble("`old_string` and `new_string` are the same")
+    count = text.count(old)
+    if count == 0:
+        raise Trouble("`old_string` is not in the file" + _near(text, old))
+    if count > 1 and not every:
+        raise Trouble(
+            f"`old_string` is there {count} times (lines {_places(text, old)}); give more of its surroundings, or replace_all=true"
+        )
+    return text.replace(old, new), count
+
+
+def _places(text: str, old: str) -> str:
+    lines: list[str] = []
+    at = text.find(old)
+    while at >= 0 and len(lines) < 8:
+        lines.append(str(text.count("\n", 0, at) + 1))
+        at = text.find(old, at + len(old))
+    return ", ".join(lines) + (", ..." if at >= 0 else "")
+
+
+def _near(text: str, old: str) -> str:
+    """Says when only the white space differs."""
+    squeezed = " ".join(old.split())
+    if not squeezed:
+        return ""
+    if squeezed in " ".join(text.split()):
+        return "; it is there with other spaces, tabs or line ends: Read the place and copy it exactly"
+    first = old.strip().splitlines()[0].strip()
+    for number, line in enumerate(text.splitlines(), 1):
+        if first and first in line:
+            return f"; its first line is at line {number}, what follows differs: Read the place"
+    return "; Read the file and copy the place exactly"
+
+
+TOOL = Edit

@@ -1,0 +1,54 @@
+"""Commands that run in the background: started by Bash, read by BashOutput, stopped by KillShell, ended with the daemon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ohmo.processes.job import Job
+from ohmo.tools.answers import Trouble
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    thread: str
+    command: str
+    job: Job
+
+
+class BackgroundJobs:
+    """By id; each thread sees its own. Ended jobs stay readable until room is needed."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._jobs: dict[str, Background] = {}
+        self._count = 0
+
+    def check(self, thread: str) -> None:
+        """Raises Trouble when the thread has too many running."""
+        own = [id for id, each in self._jobs.items() if each.thread == thread]
+        if sum(not self._jobs[id].job.ended.done() for id in own) >= self._most:
+            raise Trouble(f"{self._most} commands run in the background already ({', '.join(own)}); stop one with KillShell")
+
+    def add(self, background: Background) -> str:
+        ended = [id for id, each in self._jobs.items() if each.job.ended.done()]
+        for id in ended[: max(0, len(ended) - 32)]:
+            del self._jobs[id]
+        self._count += 1
+        id = f"bash_{self._count}"
+        self._jobs[id] = background
+        return id
+
+    def get(self, id: str, thread: str) -> Background:
+        """Raises Trouble when there is no such job in this thread."""
+        found = self._jobs.get(id)
+        if found is None or found.thread != thread:
+            own = [each for each, job in self._jobs.items() if job.thread == thread]
+            raise Trouble(f"no background command {id!r}; there is {', '.join(own) if own else 'none (a restart ends them)'}")
+        return found
+
+    async def close(self) -> None:
+        """Ends all of them; call it when the daemon stops."""
+        for each in self._jobs.values():
+            each.job.stop()
+        for each in self._jobs.values():
+            await each.job.close()

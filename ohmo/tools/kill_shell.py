@@ -1,0 +1,40 @@
+"""KillShell: ends a background command with everything it started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.tools.answers import Trouble, description, failed, said
+from ohmo.tools.bash import told
+from ohmo.tools.workbench import Workbench
+
+
+class KillShellInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="KillShell")
+    shell_id: str = Field(min_length=1)
+
+
+class KillShell:
+    name = "KillShell"
+    input = KillShellInput
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._jobs, self._room = workbench.background, workbench.limits.bash_output
+        self.description = description("KillShell")
+
+    def footprint(self, arguments: KillShellInput, cwd: Path) -> Footprint:  # noqa: ARG002
+        return Footprint(effect="house")  # it only ends what this thread was allowed to start
+
+    async def run(self, arguments: KillShellInput, context: CallContext) -> ToolOutput:
+        try:
+            job = self._jobs.get(arguments.shell_id, context.thread).job
+        except Trouble as trouble:
+            return failed(context, str(trouble))
+        await job.close()
+        return said(context, told(job.ended.result(), self._room))
+
+
+TOOL = KillShell

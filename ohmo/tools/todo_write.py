@@ -1,0 +1,48 @@
+"""TodoWrite: the plan of the present work, as ordered steps with states; the newest list in the transcript is the plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.tools.answers import description, failed, said
+from ohmo.tools.workbench import Workbench
+
+_MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+
+class Todo(BaseModel):
+    model_config = ConfigDict(extra="ignore", title="TodoWrite")  # other agents' lists carry more keys
+    content: str = Field(min_length=1, max_length=500)
+    status: Literal["pending", "in_progress", "completed"]
+
+
+class TodoWriteInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="TodoWrite")
+    todos: list[Todo] = Field(max_length=100, description="the whole list, in order")
+
+
+class TodoWrite:
+    name = "TodoWrite"
+    input = TodoWriteInput
+
+    def __init__(self, workbench: Workbench) -> None:  # noqa: ARG002
+        self.description = description("TodoWrite")
+
+    def footprint(self, arguments: TodoWriteInput, cwd: Path) -> Footprint:  # noqa: ARG002
+        return Footprint(effect="house")
+
+    async def run(self, arguments: TodoWriteInput, context: CallContext) -> ToolOutput:
+        todos = arguments.todos
+        running = [todo for todo in todos if todo.status == "in_progress"]
+        if len(running) > 1:
+            return failed(context, f"`todos`: {len(running)} steps are in_progress; let one be, the others pending")
+        done = sum(todo.status == "completed" for todo in todos)
+        lines = [f"{number}. {_MARKS[todo.status]} {todo.content}" for number, todo in enumerate(todos, 1)]
+        return said(context, "\n".join([f"Plan: {done} of {len(todos)} done", *lines]) if todos else "Plan: empty")
+
+
+TOOL = TodoWrite

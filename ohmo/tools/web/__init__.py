@@ -1,0 +1,1 @@
+"""Fetching pages of the public web without reaching anything else."""

@@ -1,0 +1,62 @@
+"""What assembly hands to every tool: limits, folders and seams to the outside."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+
+from ohmo.permissions.paths import SensitivePaths
+from ohmo.processes.runner import ProcessRunner
+from ohmo.tools.files.stamps import FileStamps
+from ohmo.tools.jobs import BackgroundJobs
+from ohmo.tools.web.addresses import is_public
+
+Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Host and port to IP addresses as text. Raises OSError."""
+
+
+async def system_resolver(host: str, port: int) -> Sequence[str]:
+    """What the operating system answers."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(item[4][0]) for item in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes in bytes, times in seconds; the configuration's ``limits`` fill the first three."""
+
+    bash_output: int = 12 * 1024
+    web_output: int = 50 * 1024
+    read_lines: int = 200
+    line_chars: int = 2000
+    read_output: int = 64 * 1024
+    search_lines: int = 250
+    small_tree: int = 200
+    bash_timeout: float = 120.0
+    bash_timeout_most: float = 600.0
+    web_timeout: float = 30.0
+    web_bytes: int = 5 * 1024 * 1024
+    image_bytes: int = 5 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """``spill``: folder for full outputs (made 0700 when missing). ``environ``: what the child environment is picked from.
+    ``sensitive``: what search tools leave out. ``ripgrep``: the program, None: search in process."""
+
+    spill: Path
+    sensitive: SensitivePaths
+    processes: ProcessRunner = field(default_factory=ProcessRunner)
+    limits: Limits = field(default_factory=Limits)
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    resolver: Resolver = system_resolver
+    reachable: Callable[[IPv4Address | IPv6Address], bool] = is_public
+    ripgrep: Path | None = None
+    stamps: FileStamps = field(default_factory=FileStamps)
+    background: BackgroundJobs = field(default_factory=lambda: BackgroundJobs(8))
+    terminal: bool = False

@@ -1,0 +1,73 @@
+"""Write: a whole file, in one step."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
+from ohmo.tools.files.replace import replace_file
+from ohmo.tools.files.text import Coding, decode, encode, windows_ends
+from ohmo.tools.workbench import Workbench
+
+
+class WriteInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="Write")
+    file_path: str = Field(min_length=1)
+    content: str
+
+
+class Write:
+    name = "Write"
+    input = WriteInput
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._stamps = workbench.stamps
+        self.description = description("Write")
+
+    def footprint(self, arguments: WriteInput, cwd: Path) -> Footprint:
+        return Footprint(writes=(located(arguments.file_path, cwd),), effect="once")
+
+    async def run(self, arguments: WriteInput, context: CallContext) -> ToolOutput:
+        path = located(arguments.file_path, context.cwd)
+        try:
+            return said(context, await in_thread(lambda: self._write(path, arguments.content, context.thread)))
+        except Trouble as trouble:
+            return failed(context, f"{trouble}; nothing was written")
+        except OSError as error:
+            return failed(context, f"{os_words(error, path)}; nothing was written")
+
+    def _write(self, path: Path, content: str, thread: str) -> str:
+        target = Path(os.path.realpath(path))
+        if target.is_dir():
+            raise Trouble(f"{path} is a folder")
+        if self._stamps.changed(thread, target):
+            raise Trouble(f"{path} changed since you last read it; Read it again first")
+        coding, existed = Coding("utf-8"), target.exists()
+        if existed:
+            before = decode(target.read_bytes())
+            if before is not None:
+                text, coding = before
+                if windows_ends(text) and "\r\n" not in content:
+                    content = content.replace("\n", "\r\n")
+        data = _bytes(content, coding)
+        replace_file(target, data)
+        self._stamps.remember(thread, target)
+        return f"{'replaced' if existed else 'created'} {path} ({content.count(chr(10)) + (not content.endswith(chr(10)) and bool(content))} lines)"
+
+
+def _bytes(content: str, coding: Coding) -> bytes:
+    """In the file's own coding where it can say the text, else UTF-8; lone surrogates are refused."""
+    try:
+        return encode(content, coding)
+    except UnicodeEncodeError:
+        try:
+            return content.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise Trouble(f"`content` holds half a character at {error.start}; give valid text") from error
+
+
+TOOL = Write
