@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.provider import Provider
+from ohmo.ids import IdSource, NewId
 from ohmo.providers.cover import Call, Cover, Endpoint, Load
 from ohmo.providers.detect import Detected, Probe, detect, probe
 from ohmo.providers.late import LateProvider
@@ -69,6 +70,7 @@ async def model(
     *,
     patience: Patience | None = None,
     ask: Probe = probe,
+    new_id: NewId | None = None,
 ) -> Model:
     """``wanted``: the profile, then its fallbacks in order. Imports no SDK; ``warm`` or the first call does."""
     found: list[Detected] = []
@@ -81,13 +83,14 @@ async def model(
     parts = tuple(LateProvider(known[each.endpoint.provider], each.endpoint, load) for each in found)
     first = found[0]
     line = first.explanation + "".join(f"; then {each.endpoint.provider} {each.endpoint.model}" for each in found[1:])
-    return Model(parts[0], chain(parts, [each.endpoint for each in found], patience), first.endpoint.models, line, parts)
+    return Model(parts[0], chain(parts, [each.endpoint for each in found], patience, new_id), first.endpoint.models, line, parts)
 
 
-def chain(parts: Sequence[Provider], endpoints: Sequence[Endpoint], patience: Patience | None = None) -> Call:
+def chain(parts: Sequence[Provider], endpoints: Sequence[Endpoint], patience: Patience | None = None, new_id: NewId | None = None) -> Call:
     """waiting(fallback(retry(repair(provider)) ...)): a request names a model of the first endpoint; a fallback uses its own default."""
+    ids = new_id or IdSource()
     choices = [
-        Alternative(retry(repair(part.stream), patience), f"{endpoint.provider} {endpoint.model}", endpoint.model if number else None)
+        Alternative(retry(repair(part.stream, ids), patience), f"{endpoint.provider} {endpoint.model}", endpoint.model if number else None)
         for number, (part, endpoint) in enumerate(zip(parts, endpoints, strict=True))
     ]
     return waiting(choices[0].call if len(choices) == 1 else fallback(choices))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ohmo.contracts.errors import ProviderError
 from ohmo.contracts.messages import Json, ModelStep, Text, ToolCall, Usage, UserStep
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
+from ohmo.ids import IdSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class ScriptedProvider:
         self.requests: list[ModelRequest] = []
         self._window = window
         self._name = name
-        self._calls = 0
+        self._new_id = IdSource()  # unique across restarts of a journey
 
     @property
     def name(self) -> str:
@@ -76,7 +77,6 @@ class ScriptedProvider:
                 await says.between()
         blocks: list[Text | ToolCall] = [Text(says.text)] if says.text else []
         for name, arguments in says.calls:
-            self._calls += 1
-            blocks.append(ToolCall(f"scripted_{self._calls}", name, dict(arguments), f"scripted_{self._calls}"))
+            blocks.append(ToolCall(identity := self._new_id(), name, dict(arguments), identity))
         step = ModelStep(tuple(blocks), request.model, "tools" if says.calls else "end")
         yield Reply(step, Usage(request.model, request.purpose, says.usage[0], 0, 0, says.usage[1], 0))

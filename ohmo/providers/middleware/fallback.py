@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from ohmo.contracts.errors import ProviderError, Refused, TooLong
-from ohmo.contracts.provider import ModelEvent, ModelRequest, Reply
+from ohmo.contracts.provider import ModelEvent, ModelRequest, Notice, Reply, Restarted
 from ohmo.providers.cover import Call
-from ohmo.providers.signals import Notice, Restarted
 from ohmo.providers.streams import streaming
 
 

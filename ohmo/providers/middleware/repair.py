@@ -1,4 +1,4 @@
-"""Makes a model's answer fit the house: known tool names, one id per call, never nothing."""
+"""Makes a model's answer fit the house: known tool names, an id of its own for every call, never nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from ohmo.contracts.errors import CutOff
 from ohmo.contracts.messages import ModelStep, Text, ToolCall
 from ohmo.contracts.provider import ModelEvent, ModelRequest, Reply
+from ohmo.ids import NewId
 from ohmo.providers.cover import Call
 from ohmo.providers.streams import streaming
 
@@ -16,39 +17,31 @@ DECLINED = "The model declined to answer this."
 LENGTH = "The answer did not fit into the allowed length."
 
 
-def repair(call: Call) -> Call:
-    """An empty answer raises CutOff, so that it is asked again; a tool name nobody knows stays and ends as an error result."""
+def repair(call: Call, new_id: NewId) -> Call:
+    """Every call gets an id of the house, unique for ever (models reuse theirs); the model's stays in ``foreign``. An empty answer raises
+    CutOff, so that it is asked again; a tool name nobody knows stays and ends as an error result."""
 
     async def repaired(request: ModelRequest) -> AsyncIterator[ModelEvent]:
         async with streaming(call, request) as events:
             async for event in events:
-                yield replace(event, step=whole(event.step, [tool.name for tool in request.tools])) if isinstance(event, Reply) else event
+                if isinstance(event, Reply):
+                    yield replace(event, step=whole(event.step, [tool.name for tool in request.tools], new_id))
+                else:
+                    yield event
 
     return repaired
 
 
-def whole(step: ModelStep, tools: Sequence[str]) -> ModelStep:
+def whole(step: ModelStep, tools: Sequence[str], new_id: NewId) -> ModelStep:
     """The step with names and ids put right. Raises CutOff when it says nothing and calls nothing."""
-    blocks: list[Text | ToolCall] = []
-    seen: set[str] = set()
-    for block in step.blocks:
-        if isinstance(block, ToolCall):
-            fixed = replace(block, name=tool_name(block.name, tools))
-            number = 2
-            while fixed.id in seen:
-                fixed = replace(fixed, id=f"{block.id}-{number}", foreign=f"{block.foreign or block.id}-{number}")
-                number += 1
-            seen.add(fixed.id)
-            blocks.append(fixed)
-        elif isinstance(block, Text):
-            blocks.append(block)
-    if not any(isinstance(block, ToolCall) or block.text.strip() for block in blocks):
+    blocks = tuple(
+        replace(block, id=new_id(), name=tool_name(block.name, tools)) if isinstance(block, ToolCall) else block for block in step.blocks
+    )
+    if not any(isinstance(block, ToolCall) or (isinstance(block, Text) and block.text.strip()) for block in blocks):
         if step.stop == "end":
             raise CutOff(f"{step.model} gave an empty answer.")
-        spoken = Text(DECLINED if step.stop == "refusal" else LENGTH)
-        return replace(step, blocks=(*step.blocks, spoken))
-    fresh = iter(blocks)
-    return replace(step, blocks=tuple(next(fresh) if isinstance(block, Text | ToolCall) else block for block in step.blocks))
+        blocks = (*blocks, Text(DECLINED if step.stop == "refusal" else LENGTH))
+    return replace(step, blocks=blocks)
 
 
 def tool_name(name: str, tools: Sequence[str]) -> str:

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 from ohmo.contracts.errors import CutOff, Overloaded, ProviderError, TimedOut
-from ohmo.contracts.provider import ModelEvent, ModelRequest, Reply
+from ohmo.contracts.provider import ModelEvent, ModelRequest, Notice, Reply, Restarted
 from ohmo.providers.cover import Call
-from ohmo.providers.signals import Notice, Restarted
 from ohmo.providers.streams import streaming
 
 

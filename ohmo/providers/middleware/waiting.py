@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest
+from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Notice
 from ohmo.providers.cover import Call
-from ohmo.providers.signals import Notice
 from ohmo.providers.streams import streaming
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from ohmo.contracts.errors import BadKey, CutOff, Overloaded, ProviderError, Refused, TimedOut, TooLong
 from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall, Usage
-from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply, ToolSpec
+from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted, ToolSpec
+from ohmo.ids import IdSource
 from ohmo.providers.cover import Call
 from ohmo.providers.middleware.fallback import Alternative, fallback
 from ohmo.providers.middleware.repair import DECLINED, repair, tool_name
 from ohmo.providers.middleware.retry import Patience, retry
 from ohmo.providers.middleware.waiting import waiting
-from ohmo.providers.signals import Notice, Restarted
 
 REQUEST = ModelRequest("m-1", (), (ToolSpec("Read", "", {}), ToolSpec("WebFetch", "", {})), (), 100, None, "turn")
 USAGE = Usage("m-1", "turn", 1, 0, 0, 1, 0)
@@ -145,26 +145,27 @@ def test_tool_names_are_put_right_only_when_there_is_no_doubt(said: str, meant: 
     assert tool_name(said, ["Read", "WebFetch", "Write"]) == meant
 
 
-async def test_calls_with_the_same_id_get_ids_of_their_own() -> None:
-    calls = tuple(ToolCall("a", "Read", {"n": number}, "a") for number in range(3))
-    step = (await collect(repair(Scripted([reply(*calls, stop="tools")]))))[-1]
+async def test_every_call_gets_an_id_of_the_house_and_keeps_the_models() -> None:
+    calls = tuple(ToolCall("a", "read", {"n": number}, "a") for number in range(3))
+    ids = iter(["id1", "id2", "id3"])
+    step = (await collect(repair(Scripted([reply(*calls, stop="tools")]), lambda: next(ids))))[-1]
     assert isinstance(step, Reply)
-    assert [(block.id, block.foreign) for block in step.step.blocks if isinstance(block, ToolCall)] == [
-        ("a", "a"),
-        ("a-2", "a-2"),
-        ("a-3", "a-3"),
+    assert [(block.id, block.foreign, block.name) for block in step.step.blocks if isinstance(block, ToolCall)] == [
+        ("id1", "a", "Read"),
+        ("id2", "a", "Read"),
+        ("id3", "a", "Read"),
     ]
 
 
 @pytest.mark.parametrize("blocks", [(Text(" \n"),), (Thinking("anthropic", "{}"),)])
 async def test_an_empty_answer_is_a_cut_off_one(blocks: tuple[Text | Thinking, ...]) -> None:
     with pytest.raises(CutOff):
-        await collect(repair(Scripted([reply(*blocks)])))
+        await collect(repair(Scripted([reply(*blocks)]), IdSource()))
 
 
 async def test_a_refusal_without_words_is_made_visible_and_its_thinking_is_kept() -> None:
     thought = Thinking("anthropic", "{}")
-    (event,) = await collect(repair(Scripted([reply(thought, stop="refusal")])))
+    (event,) = await collect(repair(Scripted([reply(thought, stop="refusal")]), IdSource()))
     assert isinstance(event, Reply)
     assert event.step.blocks == (thought, Text(DECLINED))
 
@@ -230,7 +231,7 @@ async def test_who_stops_waiting_leaves_nothing_running() -> None:
 async def test_every_piece_closes_the_call_it_leaves() -> None:
     pieces: list[Callable[[Call], Call]] = [
         lambda call: retry(call, Clock().patience()),
-        repair,
+        lambda call: repair(call, IdSource()),
         waiting,
         lambda call: fallback([Alternative(call, "one")]),
     ]
