@@ -128,6 +128,9 @@ def _record(owner: type) -> tuple[Change, Change]:
     return encode, decode
 
 
+_JSON = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
+
+
 class Codec:
     """One kind of stored body."""
 
@@ -135,7 +138,7 @@ class Codec:
         self._encode, self._decode = _coder(kind)
 
     def encode(self, value: Any) -> str:
-        return json.dumps(self._encode(value), ensure_ascii=True, separators=(",", ":"))
+        return _JSON.encode(self._encode(value))
 
     def decode(self, text: str) -> Any:
         try:

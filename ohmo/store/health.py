@@ -20,7 +20,7 @@ from ohmo.store.statements import milliseconds
 from ohmo.store.writer import failure
 
 Migrations = Mapping[int, Sequence[str]]
-PAGE_SIZE = 4096
+PAGE_SIZE = 1024  # a commit writes whole pages: a message costs about 60 KB so, and 170 KB with pages of 4096 bytes
 FULL_CHECK_BYTES = 64 * 1024 * 1024  # up to this size the indexes are compared with their tables too
 
 

