@@ -6,14 +6,24 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import click
+
 from channels.contract import Manifest
+from channels.registry import DuplicateChannel, discover
+from ohmo.cli.show import clean
 from ohmo.config.load import Config, load
-from ohmo.discovery import scan
+from ohmo.contracts.errors import ConfigError
 
 
 def manifests() -> Mapping[str, Manifest]:
-    """Every channel that is installed, by name."""
-    return {name: found for name, found in scan("channels", "MANIFEST").items() if isinstance(found, Manifest)}
+    """Every channel that is installed, by name; a broken package is named on standard error and left out. Raises ConfigError for two of one name."""
+    try:
+        catalogue = discover()
+    except DuplicateChannel as error:
+        raise ConfigError(str(error)) from error
+    for line in catalogue.broken:
+        click.echo(f"ohmo: {clean(line)}", err=True)
+    return catalogue.manifests
 
 
 def settings(file: Path | None = None, profile: str | None = None) -> Config:

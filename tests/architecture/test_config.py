@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from channels.contract import Manifest
+from channels.registry import discover
 from ohmo.config.channels import LATER, POLICY_KEYS
 from ohmo.config.load import Config, load
 from ohmo.config.models import ChannelPolicy, Job, McpServer, Remote, Written
@@ -21,7 +22,6 @@ from ohmo.config.schema import schema
 from ohmo.config.source import Source, parse
 from ohmo.config.starter import CHANNELS as STARTED
 from ohmo.config.starter import config as starter
-from ohmo.discovery import scan
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
 ENVIRON = {"HOME": "/home/ada", "OHMO_HOME": "/home/ada/.ohmo"}
@@ -29,7 +29,7 @@ ONLY_IN_COMMENTS: dict[str, type[BaseModel]] = {"mcp": McpServer, "cron.jobs": J
 
 
 def manifests() -> dict[str, Manifest]:
-    return {name: found for name, found in scan("channels", "MANIFEST").items() if isinstance(found, Manifest)}
+    return discover(strangers=()).manifests
 
 
 def example() -> Source:
