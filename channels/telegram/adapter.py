@@ -213,7 +213,7 @@ class Telegram:
         try:
             await self._wire.answer(answer.token, text[:200])
         except Rejected as refused:
-            if "query is too old" not in str(refused):
+            if "query is too old" not in str(refused).lower():
                 raise
 
     async def menu(self, commands: Sequence[tuple[str, str]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import warnings
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import aiohttp
 from telegram import Bot, InputFile, Message
 from telegram.error import BadRequest, ChatMigrated, Conflict, Forbidden, InvalidToken, NetworkError, RetryAfter, TelegramError
 from telegram.request import BaseRequest, RequestData
+from telegram.warnings import PTBDeprecationWarning
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 
@@ -24,6 +26,9 @@ Result = TypeVar("Result")
 
 # The SDK writes whole bodies, and addresses with the token in them, on its lower levels.
 logging.getLogger("telegram").setLevel(logging.ERROR)
+
+# The SDK announces at every rate limit that retry_after will be a timedelta one day; failure() reads both.
+warnings.filterwarnings("ignore", message="(?s).*attribute `retry_after` will be of type", category=PTBDeprecationWarning)
 
 # Only these are read, so only these are asked for (Telegram Bot API, getUpdates, allowed_updates).
 WANTED = ("message", "edited_message", "callback_query", "message_reaction")
@@ -214,7 +219,7 @@ class Wire:
         try:
             await self._asked("editMessageText", call)
         except Rejected as refused:
-            if "message is not modified" not in str(refused):
+            if "message is not modified" not in str(refused).lower():
                 raise
 
     async def delete(self, chat: int | str, message: int) -> None:
@@ -222,7 +227,7 @@ class Wire:
         try:
             await self._asked("deleteMessage", self.bot.delete_message(chat, message))
         except Rejected as refused:
-            if "message to delete not found" not in str(refused):
+            if "message to delete not found" not in str(refused).lower():
                 raise
 
     async def post_file(self, payload: Body) -> Sent:

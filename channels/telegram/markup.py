@@ -13,6 +13,8 @@ from channels.text import parse, plain_inline
 
 _STYLES = {"strong": "b", "em": "i", "s": "s"}
 _TAG = re.compile(r"</?(?:b|i|s|a|code|pre|blockquote)(?: [^<>]*)?>")
+_BLOCK = re.compile(r"(<pre>.*?</pre>|<blockquote>.*?</blockquote>)", re.DOTALL)
+_AT_MARGIN = frozenset({"fence", "code_block", "blockquote", "table"})
 _ADDRESS = re.compile(r"(?:https?|tg|mailto|tel):\S+", re.IGNORECASE)
 
 
@@ -60,15 +62,19 @@ def _item(parent: SyntaxTreeNode, index: int, item: SyntaxTreeNode, *, quoted: b
     mark = "• " if parent.type == "bullet_list" else f"{start + index}. "
     blocks = [_block(child, quoted=quoted) for child in item.children]
     margin = " " * (len(mark) if parent.type == "ordered_list" else 3)
-    lines = [_indented(block, margin) if number else block.replace("\n", "\n" + margin) for number, block in enumerate(blocks)]
-    if item.children and item.children[0].type in {"fence", "code_block", "blockquote", "table"}:
-        lines[0] = "\n" + blocks[0]
-    return mark + "\n".join(filter(None, lines))
+    lines = [_indented(block, margin) for block in blocks]
+    if item.children and item.children[0].type in _AT_MARGIN:
+        return mark.rstrip() + "\n" + "\n".join(filter(None, lines))
+    return mark + "\n".join(filter(None, lines)).removeprefix(margin)
 
 
 def _indented(block: str, margin: str) -> str:
     """Code and quotes stand at the margin: blanks before them would be part of the code."""
-    return block if block.startswith(("<pre>", "<blockquote>")) else margin + block.replace("\n", "\n" + margin)
+    pieces = _BLOCK.split(block)
+    for index in range(0, len(pieces), 2):
+        lines = pieces[index].split("\n")
+        pieces[index] = "\n".join(margin + line if line and (index == 0 or number) else line for number, line in enumerate(lines))
+    return "".join(pieces)
 
 
 def _styled(node: SyntaxTreeNode, tag: str) -> str:

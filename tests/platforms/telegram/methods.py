@@ -51,6 +51,10 @@ class Methods:
             if self._poll is mine:
                 self._poll = None
 
+    @property
+    def polling(self) -> bool:
+        return self._poll is not None
+
     def interrupt(self) -> None:
         """Another instance polls with the same token right now."""
         if self._poll is not None:

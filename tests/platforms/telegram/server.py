@@ -144,7 +144,7 @@ class Server:
     async def _carried_out(self, method: str, call: Body) -> Any:
         faults = self.faults
         handler = getattr(self.methods, method, None) if method[:1].isalpha() and method[-1:].isalpha() else None
-        if handler is None or method == "interrupt":
+        if handler is None or method in {"interrupt", "polling"}:
             raise Refusal(404, "Not Found")
         if method == "getUpdates" and faults.conflicts:
             faults.conflicts -= 1
