@@ -146,7 +146,7 @@ async def test_live_events_of_a_chat_wait_behind_its_catch_up_and_other_chats_do
     slack.server.faults.append(Fault("limit", 2, HISTORY))  # direct messages are read first: one of the two has to wait
     slack.server.faults.append(Fault("limit", 2, HISTORY))
     async with hearing(slack, context):
-        await slack.server.until(lambda server: [method for method, _ in server.calls].count("conversations.history") >= 6)
+        await slack.server.until(lambda server: not server.faults)
         await slack.says("live")
         await slack.says("elsewhere", chat="group")
         await context.until(lambda now: "elsewhere" in heard(now))
@@ -249,7 +249,7 @@ async def test_a_revoked_app_is_told_from_a_lost_connection(slack: SlackRig, con
     channel = slack.channel()
     async with channel.connect():
         task = asyncio.create_task(channel.receive(context))
-        await slack.server.until(lambda server: server.opened == 1)
+        await caught_up(slack, context)  # only the socket can notice from here on
         slack.revoke()
         with pytest.raises(AuthFailed, match="token_revoked"):
             await asyncio.wait_for(task, 15)
