@@ -17,11 +17,12 @@ from channels.contract import Address, Answer, Clock, Inbound, Outbound, Said
 from channels.errors import Unavailable
 from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, Standing, Stop, parse
 from ohmo.contracts.arrivals import Arrival
-from ohmo.contracts.store import Accepted, Asked, Grant, PostRow, Seat, Store, ThreadSettings
+from ohmo.contracts.store import Accepted, Asked, PostRow, Seat, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
 from ohmo.gateway import pairing
 from ohmo.gateway.access import Access
 from ohmo.gateway.cards import card, closing, parse_choice
+from ohmo.gateway.questions import Granting
 from ohmo.ids import NewId
 from ohmo.lifecycle import backoff, failure_of
 
@@ -51,6 +52,7 @@ class Intake:
 
     def __init__(self, parts: IntakeParts) -> None:
         self._parts = parts
+        self._granting = Granting(parts.desk.thread, parts.new_id, parts.clock)
         self._todo: asyncio.Queue[Told] = asyncio.Queue()
         self._locks: dict[str, asyncio.Lock] = {}
         self._users: defaultdict[str, int] = defaultdict(int)
@@ -208,19 +210,11 @@ class Intake:
         note = _note(decision, said)
         outcome = await parts.store.answer(
             decision.approval, decision.verdict, person=said.person.id, word=decision.word, scope=decision.scope,
-            grant=await self._grant(asked, decision, said), arrival=(accepted.thread, accepted.seq),
+            grant=await self._granting.grant(asked, decision.scope) if decision.verdict == "allowed" else None, arrival=(accepted.thread, accepted.seq),
             late=[self._post(said.address, "Too late: this question is closed.")], card=card, closing=closing(parts.new_id, note),
         )  # fmt: skip
         parts.failpoint("approval.granted")
         return outcome == "ok"
-
-    async def _grant(self, asked: Asked | None, decision: Decide, said: Said) -> Grant | None:
-        rule = asked.ask.question.rule if asked is not None else ""
-        if asked is None or not rule or decision.verdict != "allowed" or decision.scope == "once":
-            return None
-        info = await self._parts.desk.thread(asked.thread)
-        session = f"{asked.thread}.{info.session_seq if info is not None else 0}"
-        return Grant(self._parts.new_id(), "*" if decision.scope == "always" else session, rule, said.person.id, self._parts.clock())
 
     async def _find(self, approval: str) -> Asked | None:
         return next((asked for asked in await self._parts.store.open_questions() if asked.ask.id == approval), None)

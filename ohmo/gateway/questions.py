@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
-from channels.contract import Address
-from ohmo.contracts.store import Asked, Hint, Store
+from channels.contract import Address, Clock
+from ohmo.contracts.reports import ThreadInfo
+from ohmo.contracts.store import Asked, Grant, Hint, Scope, Store
+from ohmo.ids import NewId
 
 
 class OpenQuestions:
@@ -37,3 +40,21 @@ class OpenQuestions:
     async def refresh(self) -> None:
         rows = await self._store.open_questions()
         self._asked = {asked.address: asked for asked in rows if asked.state == "asked"}
+
+
+@dataclass(frozen=True, slots=True)
+class Granting:
+    """What "for this session" and "always" leave behind. ``thread`` tells which session is the present one."""
+
+    thread: Callable[[str], Awaitable[ThreadInfo | None]]
+    new_id: NewId
+    clock: Clock
+
+    async def grant(self, asked: Asked | None, scope: Scope) -> Grant | None:
+        """None: nothing to remember. Whoever answers, it is given to the person who asked."""
+        rule = asked.ask.question.rule if asked is not None else ""
+        if asked is None or not rule or scope == "once":
+            return None
+        info = await self.thread(asked.thread)
+        session = f"{asked.thread}.{info.session_seq if info is not None else 0}"
+        return Grant(self.new_id(), "*" if scope == "always" else session, rule, f"{asked.address.channel}:{asked.person}", self.clock())

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import structlog
 
@@ -58,12 +59,12 @@ class Switchboard:
         found = next((one for (name, _), one in self._connected.items() if name == channel), None)
         return found.parse_address(rest) if found is not None else None
 
-    async def fetch(self, place: Address, attachment: Attachment, into: Path) -> None:
-        """Raises ChannelError; NotReady when the channel is not connected."""
+    async def fetch(self, place: Address, attachment: Attachment, into: Path) -> Path:
+        """The file, inside ``into``. Raises ChannelError; NotReady when the channel is not connected."""
         channel = self._connected.get((place.channel, place.account))
         if channel is None:
             raise NotReady(f"{place.channel} is not connected")
-        await channel.fetch(attachment, into, channel.capabilities.max_file or 64 << 20)
+        return await channel.fetch(attachment, into, channel.capabilities.max_file or 64 << 20)
 
     async def acknowledge(self, answer: Answer, text: str) -> None:
         """The platform's own reply to a pressed button; may fail without harm."""
@@ -188,8 +189,9 @@ def _first(error: Exception | None) -> Exception | None:
     """What really failed inside task groups: refused credentials before anything else."""
     if not isinstance(error, ExceptionGroup):
         return error
-    leaves = [leaf for one in error.exceptions if (leaf := _first(one)) is not None]
-    return next((leaf for leaf in leaves if isinstance(leaf, AuthFailed)), leaves[0] if leaves else error)
+    inner = cast("ExceptionGroup[Exception]", error).exceptions
+    leaves = [leaf for one in inner if (leaf := _first(one)) is not None]
+    return next((leaf for leaf in leaves if isinstance(leaf, AuthFailed)), leaves[0])
 
 
 __all__ = ["BoardParts", "LinkSettings", "Switchboard"]

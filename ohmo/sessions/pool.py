@@ -87,6 +87,12 @@ class Pool:
         running = self._running.get(thread)
         return running.session.turn if running is not None else None
 
+    def arrived(self, thread: str) -> None:
+        """A message came into ``thread``: in busy mode interrupt it ends the turn that runs there."""
+        running = self._running.get(thread)
+        if running is not None and running.session.turn is not None and running.session.busy == "interrupt":
+            self.cancel(thread, "interrupted")
+
     def cancel(self, thread: str, why: Why) -> bool:
         """Ends a running turn of this instance. For ``stopped`` the caller has written what there was to write."""
         running = self._running.get(thread)

@@ -22,6 +22,7 @@ from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.transcript import Transcript
 
 Why = Literal["stopped", "interrupted", "shutdown", "lost"]
+Busy = Literal["queue", "steer", "interrupt", "collect"]
 TRIES = 3  # exceptions that end a turn in a dead letter
 DEATHS = 5  # process deaths that do
 
@@ -43,6 +44,7 @@ class SessionParts:
     failpoint: Failpoint
     approval_timeout: float
     turn_timeout: float
+    busy: Busy  # of threads whose people chose nothing
 
 
 class Session:
@@ -54,12 +56,16 @@ class Session:
         self.suspect = False
         self._parts = parts
 
+    @property
+    def busy(self) -> Busy:
+        """What a message that comes while this works does."""
+        return self.claim.settings.busy or self._parts.busy
+
     async def take(self) -> Work | None:
         """The head of the mailbox, or the open turn. None: nothing to do, the lease is given back."""
         parts = self._parts
         parts.failpoint("turn.claim")
-        collect = self.claim.settings.busy == "collect"
-        work = await parts.store.work(self.claim, parts.new_id(), collect=collect, step=parts.step)
+        work = await parts.store.work(self.claim, parts.new_id(), collect=self.busy == "collect", step=parts.step)
         if work is not None:
             self.turn, self.suspect = work.turn, work.starts > 2
         return work

@@ -1,0 +1,90 @@
+"""The agent: tools behind their gate, a model behind its chain, the engine over both. Shared by everything that runs turns."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ohmo.assembly.seams import Seams
+from ohmo.config.load import Config, key_is_optional
+from ohmo.config.models import Profile
+from ohmo.contracts.provider import ToolSpec
+from ohmo.contracts.store import Grant
+from ohmo.contracts.tool import Tool
+from ohmo.discovery import load, scan
+from ohmo.engine.executor import Executor
+from ohmo.engine.loop import Engine
+from ohmo.engine.reasoner import Reasoner
+from ohmo.permissions.gate import LayeredGate
+from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.policy import Policy
+from ohmo.permissions.rules import rule_set
+from ohmo.permissions.shell import Shell
+from ohmo.providers import build
+from ohmo.providers.cover import Endpoint
+from ohmo.tools.catalogue import load_tools, tool_specs
+from ohmo.tools.schema import explain
+from ohmo.tools.workbench import Limits, Workbench
+
+
+@dataclass(frozen=True, slots=True)
+class AgentParts:
+    """``tools`` are those the model is shown, in a fixed order."""
+
+    engine: Engine
+    model: build.Model
+    tools: tuple[ToolSpec, ...]
+    workbench: Workbench
+
+
+async def build_model(config: Config, seams: Seams) -> build.Model:
+    """What the profile and its fallbacks have become; asks loopback servers only for ``provider: auto`` without a key."""
+    chain = [(config.profile_name, config.profile), *config.fallback]
+    endpoints = [_endpoint(name, profile, config) for name, profile in chain]
+    return await build.model(endpoints, build.covers(scan), load, seams.environ)
+
+
+def _endpoint(name: str, profile: Profile, config: Config) -> Endpoint:
+    key = config.vault.find(profile.api_key) if key_is_optional(profile) else _revealed(profile, config)
+    return Endpoint(profile.provider, profile.models, profile.base_url, key, name)
+
+
+def _revealed(profile: Profile, config: Config) -> str | None:
+    return config.vault.reveal(profile.api_key) if profile.api_key is not None else None
+
+
+def build_agent(config: Config, seams: Seams, model: build.Model, grants: Callable[[], Awaitable[Sequence[Grant]]]) -> AgentParts:
+    """``grants``: what people have allowed for longer than once."""
+    home = Path(seams.environ.get("HOME", "~")).expanduser()
+    sensitive = SensitivePaths(home, config.home.root)
+    bench = Workbench(config.home.spill, sensitive, limits=_limits(config), environ=seams.environ, ripgrep=ripgrep())
+    tools: Mapping[str, Tool[Any]] = load_tools(bench)
+    rules = config.permissions
+    policy = Policy(rule_set(rules.allow, rules.ask, rules.deny), sensitive, Shell(home), config.workspace)
+    gate = LayeredGate(policy, grants)
+    executor = Executor(tools, gate, width=config.limits.parallel_tools, explain=_explain, failpoint=seams.failpoint)
+    reasoner = Reasoner(seams.call or model.call, failpoint=seams.failpoint)
+    engine = Engine(reasoner, executor, max_steps=config.limits.max_steps)
+    return AgentParts(engine, model, tool_specs(tools), bench)
+
+
+def ripgrep() -> Path | None:
+    """``rg`` beside this interpreter (the wheel brings it) or on the PATH."""
+    beside = Path(sys.executable).with_name("rg")
+    found = str(beside) if beside.exists() else shutil.which("rg")
+    return Path(found) if found is not None else None
+
+
+def _limits(config: Config) -> Limits:
+    limits = config.limits
+    return Limits(bash_output=limits.bash_output, web_output=limits.web_output, read_lines=limits.read_lines)
+
+
+def _explain(tool: str, error: ValidationError) -> str:
+    return f"{tool}: {explain(error)}"

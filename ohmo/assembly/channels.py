@@ -1,0 +1,113 @@
+"""From the channels of the configuration to links the switchboard can build: manifests by scan, adapters by string."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from channels.contract import Channel, Manifest, Options
+from channels.registry import discover, load
+from channels.web.client import Browser
+from ohmo.config.channels import Opened, open_channels
+from ohmo.config.load import Config
+from ohmo.config.models import ChannelPolicy
+from ohmo.gateway.access import Policy, Roles, Standing
+from ohmo.gateway.indoors import Indoors
+from ohmo.gateway.link import LinkSettings
+
+_DM: tuple[Literal["off", "allowlist", "pairing", "open"], ...] = ("off", "allowlist", "pairing", "open")  # strictest first
+_GROUPS: tuple[Literal["off", "allowlist", "open"], ...] = ("off", "allowlist", "open")
+
+
+@dataclass(frozen=True, slots=True)
+class Wired:
+    """``policy`` of a channel name; ``browser``: how control speaks into the web channel; ``broken``: packages that were skipped."""
+
+    links: tuple[LinkSettings, ...]
+    policy: Callable[[str, str], Policy]
+    browser: Browser | None
+    broken: tuple[str, ...]
+
+
+def manifests() -> tuple[Mapping[str, Manifest], tuple[str, ...]]:
+    """Every channel that is installed, and what was wrong with those that were skipped."""
+    found = discover()
+    return found.manifests, found.broken
+
+
+def wire(config: Config, clock: Callable[[], Any]) -> Wired:
+    """Raises ConfigError with every problem of every channel."""
+    known, broken = manifests()
+    opened = open_channels(config.channels, known)
+    browser: Browser | None = None
+    links = [LinkSettings("house", "house", Indoors, config.home.state("house"), _fence(ChannelPolicy()), heavy=False)]
+    for one in opened:
+        build = _builder(one, clock)
+        if one.manifest.name == "web":
+            adapter = build()
+            browser = cast("Any", adapter).browser
+            build = _always(adapter)
+        label = _label(one, opened)
+        state = config.home.state(label.replace("/", "-"))
+        links.append(
+            LinkSettings(
+                one.manifest.name,
+                label,
+                build,
+                state,
+                _fence(one.policy),
+                one.policy.streaming,
+                heavy=one.manifest.name not in ("web", "console"),
+            )
+        )
+    return Wired(tuple(links), _policies(opened), browser, broken)
+
+
+def _builder(one: Opened, clock: Callable[[], Any]) -> Callable[[], Channel]:
+    def build() -> Channel:
+        adapter = cast("Callable[[Any, Options], Channel]", load(one.manifest.adapter))
+        return adapter(one.settings, Options(one.policy.streaming, clock))
+
+    return build
+
+
+def _always(adapter: Channel) -> Callable[[], Channel]:
+    return lambda: adapter
+
+
+def _fence(policy: ChannelPolicy) -> tuple[Any, int]:
+    return policy.catch_up.max_age, policy.catch_up.max_messages
+
+
+def _label(one: Opened, opened: Sequence[Opened]) -> str:
+    twins = [other for other in opened if other.manifest.name == one.manifest.name]
+    return one.manifest.name if len(twins) == 1 else f"{one.manifest.name}/{one.policy.account or opened.index(one)}"
+
+
+def _policies(opened: Sequence[Opened]) -> Callable[[str, str], Policy]:
+    """By channel name: accounts of one platform share the strictest reading, because their platform ids are known only when connected."""
+    table: dict[str, Policy] = {}
+    for one in opened:
+        written = one.policy
+        policy = Policy(
+            written.dm, written.groups, written.mention == "required", frozenset(written.allow.people), frozenset(written.allow.groups)
+        )
+        table[one.manifest.name] = _stricter(table[one.manifest.name], policy) if one.manifest.name in table else policy
+    return lambda channel, account: table.get(channel, Policy())  # noqa: ARG005
+
+
+def _stricter(one: Policy, other: Policy) -> Policy:
+    return Policy(
+        dm=_DM[min(_DM.index(one.dm), _DM.index(other.dm))], groups=_GROUPS[min(_GROUPS.index(one.groups), _GROUPS.index(other.groups))],
+        mention_required=one.mention_required or other.mention_required, people=one.people & other.people, chats=one.chats & other.chats,
+    )  # fmt: skip
+
+
+def roles(config: Config) -> Roles:
+    """The owner's list counts as ``access.roles.owner``; a person named twice has the higher role."""
+    named: dict[str, Standing] = {}
+    for standing in ("guest", "user", "admin", "owner"):
+        named.update(dict.fromkeys(getattr(config.access.roles, standing), standing))
+    named.update(dict.fromkeys(config.owner, "owner"))
+    return Roles(named, config.access.default_role)

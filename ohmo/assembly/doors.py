@@ -1,0 +1,113 @@
+"""What control is handed: the ports of the house for its keyboard, its page and its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from channels.contract import Address
+from ohmo.bus import MessageBus
+from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.events import Event
+from ohmo.contracts.store import Accepted, Asked, Hint, PersonRow, Scope, Store, ThreadSettings
+from ohmo.failpoints import Failpoint
+from ohmo.gateway import pairing
+from ohmo.gateway.access import Access
+from ohmo.gateway.cards import card, closing
+from ohmo.gateway.questions import Granting
+from ohmo.gateway.switchboard import Switchboard
+from ohmo.ids import NewId
+
+
+@dataclass(frozen=True, slots=True)
+class HouseWatch:
+    """Implements control's ``Watch``."""
+
+    bus: MessageBus
+    store: Store
+
+    def events(self) -> AbstractContextManager[AsyncIterator[tuple[str, Event]]]:
+        return self.bus.outbound.listen()
+
+    def listen(self, hear: Callable[[Sequence[Hint]], None]) -> Callable[[], None]:
+        return self.store.listen(hear)
+
+
+@dataclass(frozen=True, slots=True)
+class HouseApprovals:
+    """Implements control's ``Approvals``: whoever is at the owner's keyboard may answer everything."""
+
+    store: Store
+    granting: Granting
+    new_id: NewId
+    failpoint: Failpoint
+
+    async def open_questions(self, thread: str | None = None) -> list[Asked]:
+        return await self.store.open_questions(thread)
+
+    async def answer(
+        self, approval: str, verdict: Literal["allowed", "denied"], scope: Scope, word: str, person: str
+    ) -> Literal["ok", "late", "unknown"]:
+        asked = next((one for one in await self.store.open_questions() if one.ask.id == approval), None)
+        note = "Denied" if verdict == "denied" else f"Allowed ({scope})" if not word else word[:200]
+        grant = await self.granting.grant(asked, scope) if verdict == "allowed" else None
+        found = await self.store.answer(
+            approval, verdict, person=person, word=word, scope=scope, grant=grant, card=card, closing=closing(self.new_id, note)
+        )
+        self.failpoint("approval.granted")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class HousePeople:
+    """Implements control's ``People``."""
+
+    store: Store
+    access: Access
+    clock: Callable[[], datetime]
+    default_role: str
+
+    async def people(self) -> list[PersonRow]:
+        return await self.store.people()
+
+    async def pair(self, code: str) -> PersonRow | None:
+        row = pairing.admitted(await self.store.people(), code, self.default_role, "owner", self.clock())
+        if row is not None:
+            await self._save(row)
+        return row
+
+    async def revoke(self, channel: str, account: str, person: str) -> bool:
+        known = {(row.channel, row.account, row.person): row for row in await self.store.people()}
+        row = known.get((channel, account, person))
+        if row is None:
+            return False
+        await self._save(PersonRow(channel, account, person, row.name, "revoked", by="owner"))
+        return True
+
+    async def _save(self, row: PersonRow) -> None:
+        await self.store.save_person(row)
+        self.access.learn([row])
+
+
+async def publish_wake(bus: MessageBus, wake: Wake, settings: ThreadSettings | None) -> Accepted:
+    """Returns after the commit."""
+    del settings
+    return (await bus.publish([wake]))[0]
+
+
+def address_parser(board: Switchboard) -> Callable[[str], Address]:
+    """Reads ``CHANNEL:REST`` with the channel's own grammar. Raises ValueError with one line."""
+
+    def parse(text: str) -> Address:
+        channel, colon, rest = text.partition(":")
+        if not colon or not rest:
+            raise ValueError(f"{text}: an address is CHANNEL:REST, for example slack:C123/1700.1")
+        found = board.address(channel, rest)
+        if found is None:
+            raise ValueError(f"{text}: the channel {channel} is not connected")
+        return found
+
+    return parse

@@ -1,0 +1,182 @@
+"""Builds the whole house around an open store; starts nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from channels.contract import Address, Attachment, Channel
+from ohmo.assembly.agent import AgentParts, build_agent
+from ohmo.assembly.channels import Wired, roles
+from ohmo.assembly.desk import HouseDesk
+from ohmo.assembly.doors import HouseApprovals, HousePeople, HouseWatch, address_parser, publish_wake
+from ohmo.assembly.fetching import Fetching
+from ohmo.assembly.plans import Plans
+from ohmo.assembly.seams import Seams
+from ohmo.assembly.status import Truth
+from ohmo.bus import MessageBus
+from ohmo.commands.contract import Command, parse
+from ohmo.config.load import Config
+from ohmo.contracts.reports import Reports
+from ohmo.contracts.store import Store
+from ohmo.control.metrics import Metrics
+from ohmo.control.ports import Ports
+from ohmo.control.server import Control, Place
+from ohmo.control.sockets import parse_listen
+from ohmo.discovery import scan
+from ohmo.gateway.access import Access
+from ohmo.gateway.cards import card, closing
+from ohmo.gateway.drafts import Drafts
+from ohmo.gateway.intake import Intake, IntakeParts, Told
+from ohmo.gateway.link import LinkSettings
+from ohmo.gateway.notices import Notices, owners_of
+from ohmo.gateway.pace import Pace, Rate
+from ohmo.gateway.questions import Granting, OpenQuestions
+from ohmo.gateway.sending import Sender
+from ohmo.gateway.switchboard import BoardParts, Switchboard
+from ohmo.media import Media
+from ohmo.providers import build
+from ohmo.sessions.pool import Pool
+from ohmo.sessions.said import Teller
+from ohmo.sessions.session import SessionParts
+
+
+class HouseStore(Store, Reports, Protocol):
+    """What both drivers are: the durable store and its reports."""
+
+
+@dataclass(slots=True)
+class _Knot:
+    """Rooms that need each other through callables: filled before anything runs."""
+
+    intake: Intake | None = None
+    board: Switchboard | None = None
+
+    def tell(self, told: Sequence[Told]) -> None:
+        assert self.intake is not None
+        self.intake.hear(told)
+
+    def address(self, channel: str, rest: str) -> Address | None:
+        return self.board.address(channel, rest) if self.board is not None else None
+
+    async def fetch(self, place: Address, attachment: Attachment, into: Path) -> Path:
+        assert self.board is not None
+        return await self.board.fetch(place, attachment, into)
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """Everything that lives, not yet started."""
+
+    store: HouseStore
+    bus: MessageBus
+    pool: Pool
+    intake: Intake
+    questions: OpenQuestions
+    board: Switchboard
+    notices: Notices
+    control: Control
+    truth: Truth
+    agent: AgentParts
+    access: Access
+    seams: Seams
+
+    async def expire(self) -> None:
+        """Overdue questions become denials."""
+        await self.store.expire(card, closing(self.seams.new_id, "No answer in time: denied"))
+
+
+def commands() -> Mapping[str, Command]:
+    """Every slash command, by name."""
+    return {name: found for name, found in scan("ohmo.commands", "COMMAND").items() if isinstance(found, Command)}
+
+
+def owner_name() -> str:
+    """What this process calls itself in leases."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+async def build_house(
+    config: Config, seams: Seams, store: HouseStore, wired: Wired, model: build.Model, *, warnings: tuple[str, ...]
+) -> House:
+    """Reads who is known; everything else waits for the daemon."""
+    known, questions = commands(), OpenQuestions(store)
+    named = roles(config)
+    access = Access(
+        wired.policy, named, is_command=lambda text: (said := parse(text)) is not None and said[0] in known,
+        open_question=questions.at, per_person=config.sessions.scope == "per_person",
+    )  # fmt: skip
+    access.learn(await store.people())
+    agent = build_agent(config, seams, model, store.grants)
+    knot = _Knot()
+    bus = MessageBus(seat=access.seat, accept=store.accept, tell=knot.tell, failpoint=seams.failpoint, bound=config.limits.queue)
+    pool = _pool(config, seams, store, agent, Plans(config, agent, access), bus, Fetching(Media(config.home.media), knot.fetch))
+    owners = owners_of(config.owner, named.named)
+    notices = Notices(store, owners, address_of=knot.address, new_id=seams.new_id, clock=seams.clock)
+    knot.board = board = Switchboard(wired.links, _board_parts(seams, store, bus, pool, notices, known))
+    truth = Truth(store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken))
+    desk = HouseDesk(store, store, truth, pool.running_turn, known)
+    knot.intake = intake = Intake(
+        IntakeParts(
+            store=store, access=access, commands=known, desk=desk, stopped=partial(_stop, pool), arrived=pool.arrived,
+            acknowledge=board.acknowledge, new_id=seams.new_id, clock=seams.clock, failpoint=seams.failpoint,
+        )
+    )  # fmt: skip
+    control = _control(config, seams, store, bus, board, access, truth, desk, wired)
+    return House(store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams)
+
+
+def _stop(pool: Pool, thread: str) -> None:
+    pool.cancel(thread, "stopped")
+
+
+def _pool(config: Config, seams: Seams, store: HouseStore, agent: AgentParts, plans: Plans, bus: MessageBus, fetching: Fetching) -> Pool:
+    parts = SessionParts(
+        store=store, agent=agent.engine, plan=plans, step=Teller(Media(config.home.media)), fetch=fetching, emit=bus.outbound.emit, card=card,
+        closing=closing(seams.new_id, "stopped"), new_id=seams.new_id, failpoint=seams.failpoint,
+        approval_timeout=config.permissions.approval_timeout.total_seconds(), turn_timeout=config.limits.turn_timeout.total_seconds(), busy=config.sessions.busy,
+    )  # fmt: skip
+    return Pool(store, parts, owner=owner_name(), width=config.limits.concurrent_turns, budget=plans.budget())
+
+
+def _board_parts(
+    seams: Seams, store: HouseStore, bus: MessageBus, pool: Pool, notices: Notices, known: Mapping[str, Command]
+) -> BoardParts:
+    def sender(channel: Channel) -> Sender:
+        pace = Pace(chat=Rate(0.0), account=Rate(0.0))  # what the platform asks for is obeyed; nothing is guessed
+        return Sender(channel, store, clock=seams.clock, pace=pace, failpoint=seams.failpoint)
+
+    def drafts(channel: Channel, link: LinkSettings) -> Drafts:
+        way = {"off": "off", "edits": "edits", "preview": "preview"}.get(link.streaming or "")
+        return Drafts(channel, link.name, events=bus.outbound.listen, open_draft=pool.draft, new_id=seams.new_id, way=way)  # pyright: ignore[reportArgumentType]
+
+    menu = [(command.name, command.summary) for command in known.values()]
+    return BoardParts(store, bus.publish, notices, sender, drafts, menu, seams.clock, owner_name())
+
+
+def _control(
+    config: Config,
+    seams: Seams,
+    store: HouseStore,
+    bus: MessageBus,
+    board: Switchboard,
+    access: Access,
+    truth: Truth,
+    desk: HouseDesk,
+    wired: Wired,
+) -> Control:
+    granting = Granting(desk.thread, seams.new_id, seams.clock)
+    ports = Ports(
+        reports=store, status=truth, watch=HouseWatch(bus, store), publish_wake=partial(publish_wake, bus),
+        approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint),
+        people=HousePeople(store, access, seams.clock, config.access.default_role), repair=store, parse_address=address_parser(board),
+        browser=wired.browser,
+    )  # fmt: skip
+    listen = parse_listen(config.control.listen) if config.control.listen is not None else None
+    place = Place(config.home.root / "run", listen)
+    return Control(ports, place, Metrics() if config.control.metrics else None, new_id=seams.new_id, clock=seams.clock)

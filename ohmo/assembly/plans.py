@@ -1,0 +1,79 @@
+"""Decides what a turn runs with: model, prompt, tools, folder, mode and on whose behalf."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+from channels.contract import Inbound
+from ohmo.assembly.agent import AgentParts
+from ohmo.config.load import Config
+from ohmo.context.prompt import Persona, system_prompt
+from ohmo.context.window import tokens_of
+from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.provider import Section
+from ohmo.contracts.store import Claim, Work
+from ohmo.gateway.access import Access, Standing
+from ohmo.providers.models import known
+from ohmo.sessions.plan import TurnPlan
+
+LEAST_BUDGET = 2_000  # tokens of conversation even with the smallest model
+
+
+class Plans:
+    """Called once per run of a turn. The system prompt of a session is made once, so that its bytes stay."""
+
+    def __init__(self, config: Config, agent: AgentParts, access: Access) -> None:
+        self._config, self._agent, self._access = config, agent, access
+        root = config.home.root
+        self._persona = Persona(root / "SOUL.md", root / "USER.md", root / "AGENTS.md")
+        self._prompts: dict[tuple[str, int, str, str], tuple[Section, ...]] = {}
+        self._tool_tokens = sum(tokens_of(f"{spec.name} {spec.description} {spec.schema}") for spec in agent.tools)
+
+    def __call__(self, claim: Claim, work: Work) -> TurnPlan:
+        config, first = self._config, work.arrivals[0]
+        settings = claim.settings
+        mode = settings.mode or config.permissions.mode
+        cwd = Path(settings.workspace or config.workspace)
+        cwd.mkdir(parents=True, exist_ok=True)
+        model = settings.model or self._agent.model.model
+        system = self._prompt(claim, cwd, mode)
+        max_output = min(8_192, known(model).max_output)
+        return TurnPlan(
+            model=model, system=system, tools=self._agent.tools, budget=self._budget(model, system, max_output), max_output=max_output,
+            effort=None, cwd=cwd, mode=mode, role=self._role(first), person=f"{claim.address.channel}:{_person(first)}",
+            busy=settings.busy or config.sessions.busy,
+        )  # fmt: skip
+
+    def budget(self) -> int:
+        """For transcripts before their first plan."""
+        return self._agent.model.window(self._agent.model.model)
+
+    def _budget(self, model: str, system: tuple[Section, ...], max_output: int) -> int:
+        window = self._agent.model.window(model)
+        reserve = min(self._config.limits.compaction_reserve, window // 4)
+        fixed = self._tool_tokens + sum(tokens_of(section.text) for section in system)
+        return max(LEAST_BUDGET, window - reserve - min(max_output, window // 4) - fixed)
+
+    def _prompt(self, claim: Claim, cwd: Path, mode: str) -> tuple[Section, ...]:
+        key = (claim.thread, claim.session_seq, str(cwd), mode)
+        found = self._prompts.pop(key, None)
+        if found is None:
+            found = system_prompt(self._persona, cwd, f"{platform.system()} {platform.machine()}", mode)
+        self._prompts[key] = found
+        if len(self._prompts) > 2_000:
+            self._prompts.pop(next(iter(self._prompts)))
+        return found
+
+    def _role(self, first: Arrival) -> Standing:
+        if isinstance(first, Wake):
+            return "owner" if first.person == "owner" else self._known(first)
+        private = first.private if isinstance(first, Inbound) else True
+        return self._access.let_in(first, private=private) or "guest"
+
+    def _known(self, wake: Wake) -> Standing:
+        return self._access.standing(wake.place.channel, wake.place.account, wake.person) or "guest"
+
+
+def _person(arrival: Arrival) -> str:
+    return arrival.person if isinstance(arrival, Wake) else arrival.person.id

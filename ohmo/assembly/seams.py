@@ -1,0 +1,27 @@
+"""What of the outside world is handed in: time, ids, environment, failpoints. Tests bring their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from ohmo.failpoints import Failpoint, inert
+from ohmo.ids import IdSource, NewId
+from ohmo.providers.cover import Call
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Seams:
+    """``call``: a scripted model for journeys, None: what the profile says."""
+
+    clock: Callable[[], datetime] = utc_now
+    new_id: NewId = field(default_factory=IdSource)
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    failpoint: Failpoint = inert
+    call: Call | None = None

@@ -1,0 +1,41 @@
+"""Collects the one true answer about the house."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import ohmo
+from ohmo.contracts.reports import Reports
+from ohmo.contracts.status import HouseStatus
+from ohmo.gateway.switchboard import Switchboard
+from ohmo.sessions.pool import Pool
+
+
+@dataclass(slots=True)
+class Truth:
+    """``ready`` is set by the daemon when store, sessions and control are up."""
+
+    reports: Reports
+    pool: Pool
+    board: Switchboard
+    provider: str
+    model: str
+    started: datetime
+    warnings: Callable[[], tuple[str, ...]]
+    ready: bool = field(default=False)
+
+    async def __call__(self) -> HouseStatus:
+        counts = await self.reports.counts()
+        inbox: dict[str, int] = {}
+        for (_, state), number in counts.inbox.items():
+            inbox[state] = inbox.get(state, 0) + number
+        outbox: dict[str, int] = {}
+        for (_, state), number in counts.outbox.items():
+            outbox[state] = outbox.get(state, 0) + number
+        return HouseStatus(
+            ready=self.ready, version=ohmo.__version__, started=self.started, provider=self.provider, model=self.model,
+            channels=self.board.report(), inbox=inbox, outbox=outbox, oldest_waiting=counts.oldest_waiting, turns_running=self.pool.running,
+            turns_parked=counts.turns_parked, cron={}, budget={}, warnings=self.warnings(),
+        )  # fmt: skip
