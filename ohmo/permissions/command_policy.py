@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.paths import SensitivePaths, Touch
-from ohmo.permissions.patterns import known
+from ohmo.permissions.patterns import known, word_set
 from ohmo.permissions.rules import Rule, RuleSet, below, command_matches, path_matches
 from ohmo.permissions.ruling import Ruling
 from ohmo.permissions.shell import Script, Shell, Simple
@@ -18,8 +18,9 @@ from ohmo.permissions.shell.readonly import HARMLESS_TARGETS, HARMLESS_VARIABLES
 
 _QUOTING = re.compile(r"['\"\\]|\$(?=['\"])")
 # Programs that cannot do anything with a path they are not told: unknown words are harmless to them.
-_INDIFFERENT = frozenset(
-    "echo printf test [ kill sleep export local declare typeset readonly function set unset exit return true false read cd mkdir".split()
+_INDIFFERENT = word_set(
+    """echo printf test [ kill sleep export local declare typeset readonly function set unset exit return true false read cd
+        mkdir"""
 )
 
 
@@ -29,12 +30,12 @@ class CommandPolicy:
     def __init__(self, rules: RuleSet, sensitive: SensitivePaths, shell: Shell) -> None:
         self._rules, self._sensitive, self._shell = rules, sensitive, shell
         self._path_denies = tuple(
-            rule for rule in rules.deny if rule.pattern is not None and rule.tool != "Bash" or rule.tool in ("Read", "Write", "Edit")
+            rule for rule in rules.deny if (rule.pattern is not None and rule.tool != "Bash") or rule.tool in ("Read", "Write", "Edit")
         )
 
     def rule(self, command: str, context: CallContext, granted: Sequence[Rule]) -> Ruling:
         script = self._shell.parse(command, context.cwd)
-        judged = [self._sensitive_part(script, command, str(context.cwd)), self._configured(script, command)]
+        judged = [self._sensitive_part(script, command, str(context.cwd)), self._configured(script)]
         for verdict in ("deny", "ask"):
             for ruling in judged:
                 if ruling is not None and ruling.verdict == verdict:
@@ -68,7 +69,7 @@ class CommandPolicy:
             return maybe or Ruling("ask", "sensitive", hit, f"it speaks of {hit}", remember=False)
         return maybe
 
-    def _configured(self, script: Script, command: str) -> Ruling | None:
+    def _configured(self, script: Script) -> Ruling | None:
         for simple in script.commands:
             for rule in self._rules.deny:
                 if _covers(rule, simple):

@@ -10,6 +10,11 @@ ANY = "\ue001"  # anything at all, also slashes: what nobody knows before the co
 WILD = re.compile(f"[{SOME}{ANY}]")
 
 
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text: long tables stay readable."""
+    return frozenset(text.split())
+
+
 def known(text: str) -> bool:
     return WILD.search(text) is None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ANYWHERE = (  # below any folder: whoever's home it is, also /mnt/c/Users/* under WSL
+ANYWHERE: tuple[str, ...] = (  # below any folder: whoever's home it is, also /mnt/c/Users/* under WSL
     # SSH, GPG, password stores, age
     ".ssh",
     ".gnupg",
@@ -85,7 +85,7 @@ ANYWHERE = (  # below any folder: whoever's home it is, also /mnt/c/Users/* unde
     ".config/Bitwarden*",
     ".config/op",
 )
-ABSOLUTE = (
+ABSOLUTE: tuple[str, ...] = (
     "/etc/shadow*",
     "/etc/gshadow*",
     "/etc/sudoers*",
@@ -122,7 +122,7 @@ ABSOLUTE = (
     "/dev/loop*",
     "/dev/disk",
 )
-AGENT_HOME = (  # below $OHMO_HOME
+AGENT_HOME: tuple[str, ...] = (  # below $OHMO_HOME
     "config.yaml",
     "config.yaml.*",
     ".env",

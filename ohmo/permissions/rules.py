@@ -30,8 +30,8 @@ class Rule:
             return True
         if self.tool.startswith("mcp__") and tool.startswith("mcp__"):
             stem = self.tool.removesuffix("*").removesuffix("__")
-            return (
-                self.tool.count("__") == 1 and tool.startswith(stem + "__") or (self.tool.endswith("*") and tool.startswith(self.tool[:-1]))
+            return (self.tool.count("__") == 1 and tool.startswith(stem + "__")) or (
+                self.tool.endswith("*") and tool.startswith(self.tool[:-1])
             )
         return False
 

@@ -7,16 +7,18 @@ from pathlib import Path
 
 from ohmo.contracts.messages import Json, ToolCall
 from ohmo.contracts.tool import CallContext, Footprint
-from ohmo.permissions.patterns import known
+from ohmo.permissions.patterns import known, word_set
 from ohmo.permissions.ruling import Ruling
 from ohmo.permissions.shell import Shell
 
 _MOST = 1500
-_TWO_WORDS = frozenset(
-    "git npm pnpm yarn bun cargo go docker podman kubectl pip pip3 uv apt apt-get systemctl gh glab make poetry helm terraform brew dotnet".split()
+_TWO_WORDS = word_set(
+    """git npm pnpm yarn bun cargo go docker podman kubectl pip pip3 uv apt apt-get systemctl gh glab make poetry helm
+        terraform brew dotnet"""
 )
-_ALWAYS_WHOLE = frozenset(
-    "rm mv cp dd chmod chown ln sudo doas su bash sh zsh env xargs eval python python3 node perl ruby curl wget ssh scp kill find tee".split()
+_ALWAYS_WHOLE = word_set(
+    """rm mv cp dd chmod chown ln sudo doas su bash sh zsh env xargs eval python python3 node perl ruby curl wget ssh scp kill
+        find tee"""
 )
 
 
@@ -54,12 +56,12 @@ def suggest_rule(call: ToolCall, footprint: Footprint, cwd: Path, shell: Shell) 
     """The narrow rule that "for this session" and "always" store: a command family where that is safe, one file, one domain."""
     if footprint.command is not None:
         return f"Bash({_command_pattern(footprint.command, cwd, shell)})"
-    if footprint.writes:
-        return f"Edit({cwd / footprint.writes[0]})"
-    if footprint.hosts:
-        return f"WebFetch(domain:{footprint.hosts[0]})"
-    if footprint.reads:
-        return f"Read({cwd / footprint.reads[0]})"
+    for path in footprint.writes:
+        return f"Edit({cwd / path})"
+    for host in footprint.hosts:
+        return f"WebFetch(domain:{host})"
+    for path in footprint.reads:
+        return f"Read({cwd / path})"
     return call.name
 
 
@@ -71,7 +73,7 @@ def _command_pattern(command: str, cwd: Path, shell: Shell) -> str:
     simple = script.commands[0]
     if not simple.words or not known(simple.text) or simple.redirects or simple.assigned or simple.opaque or simple.name in _ALWAYS_WHOLE:
         return whole
-    second = simple.words[1] if len(simple.words) > 1 else ""
-    if simple.words[0] in _TWO_WORDS and re.fullmatch(r"[A-Za-z][\w:.-]*", second):
-        return f"{simple.words[0]} {second}:*"
+    first, second = (*simple.words, "", "")[:2]
+    if first in _TWO_WORDS and re.fullmatch(r"[A-Za-z][\w:.-]*", second):
+        return f"{first} {second}:*"
     return whole

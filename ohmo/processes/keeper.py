@@ -45,7 +45,7 @@ class Keeper:
         self._wake, wake = os.pipe()
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, _wake_up)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
         self._child = self._start(order)
@@ -219,6 +219,10 @@ class Keeper:
         with suppress(BrokenPipeError):
             while data:
                 data = data[os.write(1, data) :]
+
+
+def _wake_up(_number: int, _frame: object) -> None:
+    """The descriptor of ``set_wakeup_fd`` does the work; a handler must only exist."""
 
 
 def _become(order: dict[str, Any], fds: tuple[int, int, int], parent: int, *, terminal: bool) -> None:

@@ -78,8 +78,8 @@ class Bash:
     async def _background(self, arguments: BashInput, context: CallContext) -> ToolOutput:
         self._bench.background.check(context.thread)
         job = await self._bench.processes.start(self._order(arguments, context), lambda _: None)
-        id = self._bench.background.add(Background(context.thread, arguments.command, job))
-        return said(context, f"running in the background as {id}; BashOutput reads it, KillShell ends it")
+        name = self._bench.background.add(Background(context.thread, arguments.command, job))
+        return said(context, f"running in the background as {name}; BashOutput reads it, KillShell ends it")
 
     def _told(self, ended: JobEnded, context: CallContext) -> ToolOutput:
         text = told(ended, self._limits.bash_output)

@@ -25,25 +25,25 @@ class BackgroundJobs:
 
     def check(self, thread: str) -> None:
         """Raises Trouble when the thread has too many running."""
-        own = [id for id, each in self._jobs.items() if each.thread == thread]
-        if sum(not self._jobs[id].job.ended.done() for id in own) >= self._most:
+        own = [name for name, each in self._jobs.items() if each.thread == thread]
+        if sum(not self._jobs[name].job.ended.done() for name in own) >= self._most:
             raise Trouble(f"{self._most} commands run in the background already ({', '.join(own)}); stop one with KillShell")
 
     def add(self, background: Background) -> str:
-        ended = [id for id, each in self._jobs.items() if each.job.ended.done()]
-        for id in ended[: max(0, len(ended) - 32)]:
-            del self._jobs[id]
+        ended = [name for name, each in self._jobs.items() if each.job.ended.done()]
+        for name in ended[: max(0, len(ended) - 32)]:
+            del self._jobs[name]
         self._count += 1
-        id = f"bash_{self._count}"
-        self._jobs[id] = background
-        return id
+        name = f"bash_{self._count}"
+        self._jobs[name] = background
+        return name
 
-    def get(self, id: str, thread: str) -> Background:
+    def get(self, name: str, thread: str) -> Background:
         """Raises Trouble when there is no such job in this thread."""
-        found = self._jobs.get(id)
+        found = self._jobs.get(name)
         if found is None or found.thread != thread:
             own = [each for each, job in self._jobs.items() if job.thread == thread]
-            raise Trouble(f"no background command {id!r}; there is {', '.join(own) if own else 'none (a restart ends them)'}")
+            raise Trouble(f"no background command {name!r}; there is {', '.join(own) if own else 'none (a restart ends them)'}")
         return found
 
     async def close(self) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from ohmo.permissions.patterns import word_set
 from ohmo.permissions.shell import Script, Simple
 
-_EDITORS = frozenset("vi vim nvim view nano pico emacs joe jed micro mcedit ne kak hx helix gedit kate ed ex".split())
+_EDITORS = word_set("vi vim nvim view nano pico emacs joe jed micro mcedit ne kak hx helix gedit kate ed ex")
 _PAGERS = frozenset({"less", "more", "most"})
-_SCREENS = frozenset(
-    "htop btop tmux screen mc ranger nmtui dialog whiptail fzf ncdu tig lazygit k9s alsamixer menuconfig cfdisk visudo vipw".split()
+_SCREENS = word_set(
+    """htop btop tmux screen mc ranger nmtui dialog whiptail fzf ncdu tig lazygit k9s alsamixer menuconfig cfdisk visudo vipw"""
 )
 _REPLS: dict[str, str] = {
     "python": "-c CODE or a file",
@@ -29,25 +30,29 @@ _REPLS: dict[str, str] = {
 }
 _INSTALLERS: dict[str, tuple[frozenset[str], tuple[str, ...], str]] = {  # verbs, flags that answer, the flag to name
     "apt": (
-        frozenset("install remove purge upgrade full-upgrade dist-upgrade autoremove".split()),
+        frozenset(["install", "remove", "purge", "upgrade", "full-upgrade", "dist-upgrade", "autoremove"]),
         ("-y", "--yes", "--assume-yes", "-qq"),
         "-y",
     ),
-    "apt-get": (frozenset("install remove purge upgrade dist-upgrade autoremove".split()), ("-y", "--yes", "--assume-yes", "-qq"), "-y"),
-    "aptitude": (frozenset("install remove purge upgrade".split()), ("-y", "--assume-yes"), "-y"),
-    "dnf": (frozenset("install remove upgrade update autoremove".split()), ("-y", "--assumeyes"), "-y"),
-    "yum": (frozenset("install remove upgrade update erase".split()), ("-y", "--assumeyes"), "-y"),
-    "zypper": (frozenset("install remove update in rm up".split()), ("-n", "--non-interactive", "-y"), "--non-interactive"),
-    "conda": (frozenset("install create remove update".split()), ("-y", "--yes"), "--yes"),
-    "mamba": (frozenset("install create remove update".split()), ("-y", "--yes"), "--yes"),
+    "apt-get": (
+        frozenset(["install", "remove", "purge", "upgrade", "dist-upgrade", "autoremove"]),
+        ("-y", "--yes", "--assume-yes", "-qq"),
+        "-y",
+    ),
+    "aptitude": (frozenset(["install", "remove", "purge", "upgrade"]), ("-y", "--assume-yes"), "-y"),
+    "dnf": (frozenset(["install", "remove", "upgrade", "update", "autoremove"]), ("-y", "--assumeyes"), "-y"),
+    "yum": (frozenset(["install", "remove", "upgrade", "update", "erase"]), ("-y", "--assumeyes"), "-y"),
+    "zypper": (frozenset(["install", "remove", "update", "in", "rm", "up"]), ("-n", "--non-interactive", "-y"), "--non-interactive"),
+    "conda": (frozenset(["install", "create", "remove", "update"]), ("-y", "--yes"), "--yes"),
+    "mamba": (frozenset(["install", "create", "remove", "update"]), ("-y", "--yes"), "--yes"),
     "pip": (frozenset({"uninstall"}), ("-y", "--yes"), "--yes"),
     "pip3": (frozenset({"uninstall"}), ("-y", "--yes"), "--yes"),
-    "npm": (frozenset("create init".split()), ("-y", "--yes"), "--yes"),
+    "npm": (frozenset(["create", "init"]), ("-y", "--yes"), "--yes"),
     "pnpm": (frozenset({"create"}), ("-y", "--yes"), "--yes"),
-    "yarn": (frozenset("create init".split()), ("-y", "--yes"), "--yes"),
-    "bun": (frozenset("create init".split()), ("-y", "--yes"), "--yes"),
+    "yarn": (frozenset(["create", "init"]), ("-y", "--yes"), "--yes"),
+    "bun": (frozenset(["create", "init"]), ("-y", "--yes"), "--yes"),
     "poetry": (frozenset({"init"}), ("-n", "--no-interaction"), "--no-interaction"),
-    "composer": (frozenset("init create-project".split()), ("-n", "--no-interaction"), "--no-interaction"),
+    "composer": (frozenset(["init", "create-project"]), ("-n", "--no-interaction"), "--no-interaction"),
 }
 _TERMINAL = re.compile(r"-[a-zA-Z]*(?:it|ti)[a-zA-Z]*|--tty|--interactive|-i|-t")
 
@@ -111,7 +116,7 @@ def _installer(arguments: tuple[str, ...], verbs: frozenset[str], answers: tuple
 
 
 def _npx(arguments: tuple[str, ...], _fed: bool) -> str:
-    before = []
+    before: list[str] = []
     for word in arguments:
         if not word.startswith("-"):
             break
@@ -148,7 +153,7 @@ def _says_message(options: list[str], flags: set[str]) -> bool:
 
 
 def _ssh(arguments: tuple[str, ...], fed: bool) -> str:
-    valued = "-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w".split()
+    valued = ["-b", "-c", "-D", "-E", "-e", "-F", "-I", "-i", "-J", "-L", "-l", "-m", "-O", "-o", "-p", "-Q", "-R", "-S", "-W", "-w"]
     operands: list[str] = []
     skip = False
     for word in arguments:

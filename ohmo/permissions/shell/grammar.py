@@ -9,7 +9,7 @@ from typing import Literal
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from ohmo.permissions.patterns import ANY, known
+from ohmo.permissions.patterns import ANY, known, word_set
 from ohmo.permissions.shell.script import Redirect, Simple
 from ohmo.permissions.shell.words import PRIVATE, Scope, Words
 from ohmo.permissions.shell.wrappers import TRANSPARENT, inner_commands
@@ -18,8 +18,10 @@ _LANGUAGE = Language(tree_sitter_bash.language())
 _MOST_DEPTH = 60
 _MOST_COMMANDS = 20_000
 _ASSIGNING = frozenset({"read", "mapfile", "readarray", "printf", "getopts", "let", "unset"})
-_HARMLESS_OUTPUT = frozenset({"date", "nproc", "id", "whoami", "hostname", "uname", "wc", "mktemp", "arch", "tty"})
-_BLOCKS = frozenset({"program", "compound_statement", "do_group", "if_statement", "elif_clause", "else_clause", "list", "pipeline"})
+_HARMLESS_OUTPUT = word_set("date nproc id whoami hostname uname wc mktemp arch tty")
+_BLOCKS = frozenset(
+    {"program", "compound_statement", "do_group", "if_statement", "elif_clause", "else_clause", "list", "subshell", "variable_assignments"}
+)
 _LOOPS = frozenset({"while_statement", "for_statement", "c_style_for_statement", "case_statement", "case_item", "negated_command"})
 
 
@@ -72,17 +74,19 @@ class Reader:
         elif kind == "pipeline":
             for index, child in enumerate(node.named_children):
                 self._node(child, scope.copy(), around if index == 0 else replace(around, stdin="pipe"))
-        elif kind == "subshell":
-            inside = scope.copy()
-            for child in node.named_children:
-                self._node(child, inside, around)
         elif kind == "variable_assignment":
             self._assignment(node, scope)
             self._add((), scope, around, (self._assigned_name(node),))
-        elif kind == "variable_assignments":
+        elif kind in _BLOCKS:
+            inside = scope.copy() if kind == "subshell" else scope
             for child in node.named_children:
-                self._node(child, scope, around)
-        elif kind in ("declaration_command", "unset_command"):
+                self._node(child, inside, around)
+        else:
+            self._rare(node, scope, around)
+
+    def _rare(self, node: Node, scope: Scope, around: _Around) -> None:
+        kind = node.type
+        if kind in ("declaration_command", "unset_command"):
             self._declaration(node, scope, around)
         elif kind == "test_command":
             self._words.visit(node, scope)
@@ -91,9 +95,6 @@ class Reader:
             self._function(node, scope, around)
         elif kind in _LOOPS:
             self._loop(node, scope, around)
-        elif kind in _BLOCKS:
-            for child in node.named_children:
-                self._node(child, scope, around)
         elif kind not in ("comment", "heredoc_body"):
             self._words.visit(node, scope)
             if kind in ("ERROR", "coproc"):
@@ -139,7 +140,8 @@ class Reader:
     @staticmethod
     def _assigned_name(node: Node) -> str:
         name = node.child_by_field_name("name")
-        return re.match(r"\w*", (name.text or b"").decode())[0] if name is not None else ""  # pyright: ignore[reportOptionalSubscript]
+        match = re.match(rb"\w*", (name.text or b"") if name is not None else b"")
+        return match[0].decode() if match is not None else ""
 
     def _declaration(self, node: Node, scope: Scope, around: _Around) -> None:
         words = [(node.children[0].text or b"").decode()]
@@ -290,7 +292,7 @@ class Reader:
             words = own[0].words
             if words == ("pwd",):
                 return scope.cwds
-            if words and words[0] in _HARMLESS_OUTPUT or words[:2] in (("git", "rev-parse"), ("git", "describe"), ("git", "branch")):
+            if (words and words[0] in _HARMLESS_OUTPUT) or words[:2] in (("git", "rev-parse"), ("git", "describe"), ("git", "branch")):
                 return ("0",) if words[:2] != ("git", "rev-parse") or "--show-toplevel" not in words else (ANY,)
             if words[:1] in (("echo",), ("printf",)) and len(words) == 2 and known(words[1]) and not re.search(r"[\\%]", words[1]):
                 return (words[1],)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ohmo.permissions.patterns import word_set
 from ohmo.permissions.shell.script import Simple
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.\ue000\ue001][A-Za-z0-9_./\ue000\ue001-]*")
@@ -11,15 +12,14 @@ _PIECES = re.compile(r"[\s'\"`(){}\[\];|&<>=,:@\\!?%+]+")
 _HOME = re.compile(r"^(?:~(?=/|$)|\$HOME\b|\$\{HOME\})")
 
 # Commands that look at a folder itself and not at what the files below it say.
-SHALLOW = frozenset(
-    """ls dir cd pushd popd pwd du df stat test [ tree realpath readlink basename dirname echo printf mkdir touch find fd fdfind file
-    export declare local readonly typeset function set unset exit return true false which type id date mount umount findmnt lsblk ps kill
-    rmdir git make cmake npm pnpm yarn bun node cargo go pip uv pytest python python3 seq sleep tput stty read wait jobs""".split()
+SHALLOW = word_set(
+    """ls dir cd pushd popd pwd du df stat test [ tree realpath readlink basename dirname echo printf mkdir touch find fd
+        fdfind file export declare local readonly typeset function set unset exit return true false which type id date mount
+        umount findmnt lsblk ps kill rmdir git make cmake npm pnpm yarn bun node cargo go pip uv pytest python python3 seq sleep
+        tput stty read wait jobs"""
 )
 # Commands that go through everything below a folder.
-_DEEP = frozenset(
-    "tar bsdtar zip 7z 7za 7zr rar rsync cpio pax scp sftp mv rg ag ack cp rclone restic borg duplicity ar dar unison".split()
-)
+_DEEP = word_set("""tar bsdtar zip 7z 7za 7zr rar rsync cpio pax scp sftp mv rg ag ack cp rclone restic borg duplicity ar dar unison""")
 _DEEP_WITH = {
     name: re.compile(flags)
     for name, flags in {
@@ -65,12 +65,9 @@ def wanted_paths(command: Simple, home: str) -> tuple[list[str], list[str]]:
             whole.append(_HOME.sub(home, word))
         elif len(word) > 2 and word[1] != "-":
             pieces.append(word[2:])
-        for piece in _PIECES.split(word):
-            if piece and piece != word:
-                pieces.append(_HOME.sub(home, piece))
-        for piece in re.split(r"[=,]|(?<!:):(?!//)", word)[1:]:
-            if piece.startswith(("/", "~")):
-                whole.append(_HOME.sub(home, piece))
+        pieces += [_HOME.sub(home, piece) for piece in _PIECES.split(word) if piece and piece != word]
+        rest = re.split(r"[=,]|(?<!:):(?!//)", word)[1:]
+        whole += [_HOME.sub(home, piece) for piece in rest if piece.startswith(("/", "~"))]
     if goes_deep(command) and not any("/" in word or word in (".", "..") for word in command.words[1:]):
         whole.append(".")
     return whole, pieces

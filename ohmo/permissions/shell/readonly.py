@@ -2,53 +2,48 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 
-from ohmo.permissions.patterns import known
+from ohmo.permissions.patterns import known, word_set
 from ohmo.permissions.shell.script import Simple
 
 Check = Callable[[tuple[str, ...]], bool]
 
-HARMLESS_VARIABLES = frozenset({"LANG", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_NUMERIC", "TZ", "NO_COLOR", "COLUMNS", "CI"})
+HARMLESS_VARIABLES = word_set("LANG LC_ALL LC_CTYPE LC_COLLATE LC_MESSAGES LC_NUMERIC TZ NO_COLOR COLUMNS CI")
 HARMLESS_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 # programs that only read, whatever their options
-_FREE = frozenset(
-    """ls dir vdir cat tac head wc cut tr paste fold fmt expand unexpand nl od join look rev echo printf pwd true false test [ : id groups whoami
-    uname arch nproc uptime free ps pgrep pidof lscpu lsblk lsusb stat du df cmp basename dirname realpath readlink md5sum sha1sum sha224sum
-    sha256sum sha384sum sha512sum b2sum cksum sum strings hexdump seq sleep which type whereis column numfmt tsort comm grep egrep fgrep zcat
-    zgrep bzcat xzcat dpkg-query getconf locale tty logname users who w last getent jq cal factor pathchk cd pushd popd dirs exit return break
-    continue shift wait tail read""".split()
+_FREE = word_set(
+    """ls dir vdir cat tac head wc cut tr paste fold fmt expand unexpand nl od join look rev echo printf pwd true false test [
+        : id groups whoami uname arch nproc uptime free ps pgrep pidof lscpu lsblk lsusb stat du df cmp basename dirname
+        realpath readlink md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum strings hexdump seq sleep which
+        type whereis column numfmt tsort comm grep egrep fgrep zcat zgrep bzcat xzcat dpkg-query getconf locale tty logname
+        users who w last getent jq cal factor pathchk cd pushd popd dirs exit return break continue shift wait tail read"""
 )
 _BAD_OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {  # short letters, long names
     "sort": ("oST", ("output", "compress-program", "files0-from", "temporary-directory")),
     "tree": ("o", ("output",)),
-    "diff": ("", ("to-file-from",)),
     "file": ("CmzZ", ("compile", "magic-file", "uncompress")),
     "rg": ("z", ("pre", "hostname-bin", "search-zip")),
-    "wc": ("", ("files0-from",)),
-    "du": ("", ("files0-from",)),
     "shuf": ("o", ("output",)),
     "jq": ("L", ("from-file", "library-path")),
-    "ps": ("", ()),
     "printf": ("v", ()),
-    "cal": ("", ()),
-    "column": ("", ()),
-    "zgrep": ("", ()),
 }
-_NO_ENVIRONMENT = frozenset({"ps"})
-_VERSIONED = frozenset(
-    "python python3 node npm pnpm yarn bun deno cargo rustc go gcc g++ clang make cmake java ruby perl php pip pip3 uv docker git bash".split()
+_VERSIONED = word_set(
+    """python python3 node npm pnpm yarn bun deno cargo rustc go gcc g++ clang make cmake java ruby perl php pip pip3 uv docker
+        git bash"""
 )
 _SED_SCRIPT = re.compile(
     r"(?:(?:\d+|\$)(?:,(?:\d+|\$|\+\d+))?\s*[pdq=]|s([/|#,])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*)(?:;\s*(?:(?:\d+|\$)(?:,(?:\d+|\$))?\s*[pdq=]))*;?"
 )
 _AWK_BAD = re.compile(r"system|getline|[|>@]|close|fflush|\bENVIRON\b|-f")
 _FIND_BAD = re.compile(r"-(exec|execdir|ok|okdir|delete|fprint0?|fprintf|fls|files0-from)$")
-_GIT_FREE = frozenset(
-    """status log show diff shortlog blame annotate describe rev-parse rev-list ls-files ls-tree cat-file name-rev merge-base cherry
-    whatchanged count-objects show-ref for-each-ref var version help check-ignore check-attr diff-tree diff-index diff-files grep""".split()
+_GIT_FREE = word_set(
+    """status log show diff shortlog blame annotate describe rev-parse rev-list ls-files ls-tree cat-file name-rev merge-base
+        cherry whatchanged count-objects show-ref for-each-ref var version help check-ignore check-attr diff-tree diff-index
+        diff-files grep"""
 )
 _GIT_BAD = re.compile(
     r"--(output|ext-diff|textconv|open-files-in-pager|upload-pack|exec|filters|no-index|help|web|man|info|path-format-exec)\b.*|-O.*|-o.*"
@@ -124,8 +119,7 @@ def _sed(arguments: tuple[str, ...]) -> bool:
     if not set(options) <= {"-n", "-E", "-r", "-nE", "-En", "-nr", "-e", "-ne", "--quiet", "--silent"}:
         return False
     if "-e" in options or "-ne" in options:
-        flagged = [after for word, after in zip(arguments, arguments[1:], strict=False) if word in ("-e", "-ne")]
-        scripts = flagged
+        scripts = [after for word, after in itertools.pairwise(arguments) if word in ("-e", "-ne")]
     return bool(scripts) and all(_SED_SCRIPT.fullmatch(script) for script in scripts)
 
 
@@ -178,10 +172,8 @@ def _git(arguments: tuple[str, ...]) -> bool:
                 and (not _operands(rest) or rest[0] in ("--list", "-l", "--merged", "--no-merged", "--contains", "--points-at"))
             )
         case "tag":
-            return (
-                not rest
-                or rest[0] in ("-l", "--list", "-n")
-                and not any(re.match(r"-[adfsmFu]|--(delete|force|sign|edit)", w) for w in rest)
+            return not rest or (
+                rest[0] in ("-l", "--list", "-n") and not any(re.match(r"-[adfsmFu]|--(delete|force|sign|edit)", w) for w in rest)
             )
         case "remote":
             return rest in ((), ("-v",), ("--verbose",)) or rest[:1] == ("get-url",)
@@ -192,7 +184,7 @@ def _git(arguments: tuple[str, ...]) -> bool:
         case "reflog":
             return not rest or rest[0] == "show" or rest[0].startswith("-")
         case "worktree" | "submodule" | "notes":
-            return rest[:1] in (("list",), ("status",)) and verb != "submodule" or rest[:1] == ("status",)
+            return (rest[:1] in (("list",), ("status",)) and verb != "submodule") or rest[:1] == ("status",)
         case _:
             return False
 
@@ -241,8 +233,8 @@ _CHECKS: dict[str, Check] = {
     "command": lambda arguments: arguments[:1] in (("-v",), ("-V",)),
     "set": _sure(lambda arguments: all(re.fullmatch(r"[-+][euxo]+|pipefail|errexit|nounset", word) for word in arguments)),
     "export": lambda arguments: not arguments,
-    "printenv": _sure(lambda arguments: True),
+    "printenv": _sure(),
     "env": _sure(lambda arguments: not arguments),
     "history": lambda arguments: not arguments,
-    "sleep": lambda arguments: True,
+    "sleep": _sure(),
 }

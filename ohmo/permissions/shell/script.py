@@ -52,9 +52,9 @@ class Script:
 
 def plain_paths(commands: tuple[Simple, ...], kind: Literal["read", "write"]) -> tuple[Path, ...]:
     """Targets of redirections that are known before it runs."""
-    found: list[Path] = []
-    for command in commands:
-        for redirect in command.redirects:
-            if redirect.kind == kind and known(redirect.target) and known(command.cwds[0]):
-                found.append(Path(command.cwds[0]) / redirect.target)
-    return tuple(found)
+    return tuple(
+        Path(command.cwds[0]) / redirect.target
+        for command in commands
+        for redirect in command.redirects
+        if redirect.kind == kind and known(redirect.target) and known(command.cwds[0])
+    )

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from ohmo.permissions.patterns import ANY, SOME
+from ohmo.permissions.patterns import ANY, SOME, word_set
 
 _OPEN, _COMMA, _CLOSE, _SPLIT, _TILDE = "\ue010", "\ue011", "\ue012", "\ue013", "\ue014"
 PRIVATE = re.compile("[\ue000-\uf8ff]")
 _MARKS = {"*": SOME, "?": SOME, "{": _OPEN, ",": _COMMA, "}": _CLOSE}
 _MOST = 64  # alternatives of one word; more are "anything"
-_NUMBERS = frozenset("? # $ ! RANDOM SECONDS UID EUID PPID LINENO BASHPID EPOCHSECONDS SHLVL COLUMNS LINES".split())
+_NUMBERS = word_set("? # $ ! RANDOM SECONDS UID EUID PPID LINENO BASHPID EPOCHSECONDS SHLVL COLUMNS LINES")
 _NUMBERS_ONLY = re.compile(r"[0-9]+")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:%@+=-]*")
 _RANGE = re.compile(r"[^\ue010\ue011\ue012]*\.\.[^\ue010\ue011\ue012]*")
@@ -43,7 +43,7 @@ class Scope:
     def value(self, name: str) -> tuple[str, ...]:
         if name in self.variables:
             return self.variables[name]
-        if name in _NUMBERS or _NUMBERS_ONLY.fullmatch(name) is not None and name == "0":
+        if name in _NUMBERS or (_NUMBERS_ONLY.fullmatch(name) is not None and name == "0"):
             return ("0",)
         return {"HOME": (self.home,), "PWD": self.cwds, "IFS": (" ",), "TMPDIR": ("/tmp",)}.get(name, (ANY,))  # noqa: S108
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ohmo.permissions.patterns import ANY, known
+from ohmo.permissions.patterns import ANY, known, word_set
 
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish", "csh", "tcsh"})
+SHELLS = word_set("sh bash dash zsh ksh ash mksh rbash fish csh tcsh")
 _MULTI = frozenset({"busybox", "toybox"})
 # options that take a value, by wrapper; everything else that starts with "-" is a flag
 _VALUED: dict[str, str] = {

@@ -1,0 +1,70 @@
+"""Glob: files by name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
+from ohmo.tools.search.engine import SearchEngine
+from ohmo.tools.search.globs import glob_regex
+from ohmo.tools.workbench import Workbench
+
+
+class GlobInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="Glob")
+    pattern: str = Field(min_length=1)
+    path: str | None = Field(default=None, description="folder")
+
+
+class Glob:
+    name = "Glob"
+    input = GlobInput
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._engine = SearchEngine(workbench.ripgrep, workbench.sensitive, workbench.limits.small_tree)
+        self._most = workbench.limits.search_lines
+        self.description = description("Glob", most=self._most)
+
+    def footprint(self, arguments: GlobInput, cwd: Path) -> Footprint:
+        return Footprint(reads=(_split(arguments, cwd)[0],), effect="none")
+
+    async def run(self, arguments: GlobInput, context: CallContext) -> ToolOutput:
+        root, pattern = _split(arguments, context.cwd)
+        try:
+            expression = glob_regex(pattern)
+            start = await in_thread(lambda: _folder(root))
+            found, more = await self._engine.files(start, lambda path: expression.fullmatch(path) is not None, self._most)
+        except Trouble as trouble:
+            return failed(context, str(trouble))
+        except TimeoutError:
+            return failed(context, "the search took too long; name a narrower `path`")
+        except OSError as error:
+            return failed(context, os_words(error, root))
+        if not found:
+            return said(context, f"no file matches {arguments.pattern} below {root}")
+        shown = [str(root / path) for path in found]
+        return said(
+            context, "\n".join([*shown, *([f"[more files match; these are the first {self._most}: narrow the pattern]"] if more else [])])
+        )
+
+
+def _folder(root: Path) -> Path:
+    if not root.is_dir():
+        raise Trouble(f"{root}: no such folder")
+    return Path(os.path.realpath(root))
+
+
+def _split(arguments: GlobInput, cwd: Path) -> tuple[Path, str]:
+    """Where to start and what to match there: an absolute pattern brings its own folder."""
+    if not arguments.pattern.startswith(("/", "~")):
+        return located(arguments.path or ".", cwd), arguments.pattern
+    parts = str(Path(arguments.pattern).expanduser()).split("/")
+    fixed = next((index for index, part in enumerate(parts) if set(part) & set("*?[{")), len(parts) - 1)
+    return Path("/".join(parts[:fixed]) or "/"), "/" + "/".join(parts[fixed:])
+
+
+TOOL = Glob

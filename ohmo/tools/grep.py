@@ -1,0 +1,121 @@
+"""Grep: lines by regular expression."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.tools.answers import Trouble, description, failed, located, os_words, said
+from ohmo.tools.search.engine import SearchEngine
+from ohmo.tools.search.expression import portable
+from ohmo.tools.search.globs import glob_regex
+from ohmo.tools.search.kinds import ALIASES, KINDS
+from ohmo.tools.search.request import Hit, Search
+from ohmo.tools.workbench import Workbench
+
+_LINE = 500
+_CONTEXT = 50
+
+
+class GrepInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="Grep", populate_by_name=True)
+    pattern: str = Field(min_length=1)
+    path: str | None = None
+    glob: str | None = Field(default=None, description="which files, e.g. *.py")
+    type: str | None = Field(default=None, description="py, js, rust ...")
+    output_mode: Literal["content", "files_with_matches", "count"] = "files_with_matches"
+    ignore_case: bool = Field(default=False, alias="-i")
+    line_numbers: bool = Field(default=True, alias="-n")
+    after: int = Field(default=0, ge=0, le=_CONTEXT, alias="-A")
+    before: int = Field(default=0, ge=0, le=_CONTEXT, alias="-B")
+    around: int = Field(default=0, ge=0, le=_CONTEXT, alias="-C")
+    head_limit: int | None = Field(default=None, ge=1)
+    multiline: bool = False
+
+
+class Grep:
+    name = "Grep"
+    input = GrepInput
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._engine = SearchEngine(workbench.ripgrep, workbench.sensitive, workbench.limits.small_tree)
+        self._most = workbench.limits.search_lines
+        self.description = description("Grep")
+
+    def footprint(self, arguments: GrepInput, cwd: Path) -> Footprint:
+        return Footprint(reads=(located(arguments.path or ".", cwd),), effect="none")
+
+    async def run(self, arguments: GrepInput, context: CallContext) -> ToolOutput:
+        root = located(arguments.path or ".", context.cwd)
+        most = min(arguments.head_limit or self._most, self._most)
+        try:
+            if not root.exists():
+                raise Trouble(f"{root}: no such file or folder")
+            hits, more = await self._engine.search(_request(arguments, root), most)
+        except Trouble as trouble:
+            return failed(context, str(trouble))
+        except TimeoutError:
+            return failed(context, "the search took too long; name a narrower `path` or `glob`")
+        except OSError as error:
+            return failed(context, os_words(error, root))
+        if not hits:
+            return said(context, f"no match below {root}")
+        base = root if root.is_dir() else root.parent
+        rows = [row for hit in hits for row in _rows(hit, base, arguments)]
+        cut = [f"[more matches; these are the first {most}: narrow the search]"] if more or len(rows) > most else []
+        return said(context, "\n".join([*rows[:most], *cut]))
+
+
+def _request(arguments: GrepInput, root: Path) -> Search:
+    """Raises Trouble for a pattern, glob or type that cannot be searched for."""
+    return Search(
+        root=Path(os.path.realpath(root)),
+        pattern=portable(arguments.pattern),
+        accepts=_accepts(arguments),
+        mode=arguments.output_mode,
+        ignore_case=arguments.ignore_case,
+        multiline=arguments.multiline,
+        before=arguments.before or arguments.around,
+        after=arguments.after or arguments.around,
+    )
+
+
+def _accepts(arguments: GrepInput) -> Callable[[str], bool]:
+    checks: list[Callable[[str], object]] = []
+    if arguments.glob:
+        refused = arguments.glob.startswith("!")
+        named = glob_regex(arguments.glob.removeprefix("!"))
+        checks.append(lambda path: (named.fullmatch(path) is not None) is not refused)
+    if arguments.type:
+        kind = ALIASES.get(arguments.type, arguments.type)
+        if kind not in KINDS:
+            raise Trouble(f"`type`: {arguments.type!r} is not known; use `glob`, or one of {', '.join(sorted(KINDS))}")
+        kinds = [glob_regex(pattern) for pattern in KINDS[kind]]
+        checks.append(lambda path: any(each.fullmatch(path) for each in kinds))
+    return lambda path: all(check(path) for check in checks)
+
+
+def _rows(hit: Hit, base: Path, arguments: GrepInput) -> Iterator[str]:
+    path = base / hit.path
+    if arguments.output_mode == "files_with_matches":
+        yield str(path)
+    elif arguments.output_mode == "count":
+        yield f"{path}:{hit.count}"
+    else:
+        last = 0
+        for line in hit.lines:
+            if last and line.number > last + 1:
+                yield "--"
+            last = line.number
+            text = line.text.rstrip("\r")
+            text = text if len(text) <= _LINE else f"{text[:_LINE]} [... {len(text) - _LINE} more characters]"
+            mark = ":" if line.match else "-"
+            yield f"{path}{mark}{line.number}{mark}{text}" if arguments.line_numbers else f"{path}{mark}{text}"
+
+
+TOOL = Grep

@@ -1,0 +1,1 @@
+"""Modules with heavy imports, loaded by name at first need."""

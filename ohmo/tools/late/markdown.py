@@ -1,0 +1,84 @@
+"""HTML to Markdown: the readable part of a page, links made whole."""
+
+from __future__ import annotations
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# markdownify carries no types.
+import re
+from urllib.parse import urljoin
+
+from bs4 import BeautifulSoup
+from markdownify import MarkdownConverter
+
+_DROPPED = (
+    "script",
+    "style",
+    "noscript",
+    "template",
+    "svg",
+    "iframe",
+    "object",
+    "embed",
+    "form",
+    "button",
+    "input",
+    "canvas",
+    "audio",
+    "video",
+)
+_AROUND = ("nav", "footer", "aside")
+_DEEPEST = 200
+
+
+def to_markdown(html: str, url: str) -> str:
+    """Main text of the page with its title on top. Very deep trees come back as plain text."""
+    soup = BeautifulSoup(html, "html.parser")
+    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    for tag in soup(_DROPPED):
+        tag.decompose()
+    for tag in soup.find_all(style=re.compile(r"display:\s*none|visibility:\s*hidden")) + soup.find_all(hidden=True):
+        tag.decompose()
+    body = soup.find("main") or soup.find("article") or soup.body or soup
+    if len(body.get_text(strip=True)) < 200:
+        body = soup.body or soup
+    for tag in body(_AROUND):
+        tag.decompose()
+    for link in body.find_all("a", href=True):
+        link["href"] = urljoin(url, str(link["href"]))
+    for image in body.find_all("img"):
+        image.replace_with(f"[image: {image.get('alt')}]" if image.get("alt") else "")
+    if _depth(html) > _DEEPEST:
+        text = body.get_text("\n", strip=True)
+    else:
+        text = MarkdownConverter(heading_style="ATX", bullets="-", escape_underscores=False, escape_asterisks=False).convert_soup(body)
+    text = re.sub(r"[ \t]+\n", "\n", text)
+    text = re.sub(r"\n{3,}", "\n\n", text).strip()
+    return f"# {title}\n\n{text}" if title and not text.startswith(f"# {title}") else text
+
+
+def _depth(html: str) -> int:
+    """A cheap upper bound of nesting, so that recursion cannot end the thread."""
+    deep = most = 0
+    for match in re.finditer(r"<(/?)([a-zA-Z][\w-]*)[^>]*?(/?)>", html):
+        if match[2].lower() in (
+            "br",
+            "img",
+            "hr",
+            "meta",
+            "link",
+            "input",
+            "p",
+            "li",
+            "td",
+            "tr",
+            "th",
+            "option",
+            "dt",
+            "dd",
+            "source",
+            "wbr",
+        ):
+            continue
+        deep += -1 if match[1] else (0 if match[3] else 1)
+        most = max(most, deep)
+    return most

@@ -1,0 +1,80 @@
+"""Searches without ripgrep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ohmo.tools.files.text import coding_of
+from ohmo.tools.search.request import Hit, Line, Search
+from ohmo.tools.search.walk import Blocked, walk
+
+_MOST = 64 * 1024 * 1024  # larger files are left to ripgrep
+
+
+def search(request: Search, blocked: Blocked, stop: Callable[[], bool]) -> Iterator[Hit]:
+    """Files with matches, in path order."""
+    flags = re.MULTILINE | (re.IGNORECASE if request.ignore_case else 0) | (re.DOTALL if request.multiline else 0)
+    expression = re.compile(request.pattern, flags)
+    if request.root.is_file():
+        hit = _file(request.root, request.root.name, expression, request)
+        if hit is not None:
+            yield hit
+        return
+    for path in walk(request.root, blocked, stop):
+        if request.accepts(path) and (hit := _file(request.root / path, path, expression, request)) is not None:
+            yield hit
+
+
+def _file(path: Path, shown: str, expression: re.Pattern[str], request: Search) -> Hit | None:
+    try:
+        if path.stat().st_size > _MOST:
+            return None
+        data = path.read_bytes()
+    except OSError:
+        return None
+    coding = coding_of(data[:8192], whole=True)
+    wide = coding is not None and coding.name.startswith("utf-16")
+    if not wide and b"\0" in data:
+        return None
+    text = data[len(coding.bom) :].decode(coding.name, "replace") if coding is not None and wide else _utf8(data)
+    matched = _lines_across(text, expression) if request.multiline else _lines_within(text, expression)
+    if not matched:
+        return None
+    lines = _with_context(text.split("\n"), matched, request) if request.mode == "content" else ()
+    return Hit(shown, len(matched), lines)
+
+
+def _utf8(data: bytes) -> str:
+    return data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+
+
+def _lines_within(text: str, expression: re.Pattern[str]) -> list[int]:
+    """Numbers of the lines that match, from 0."""
+    lines = text.split("\n")
+    if lines and lines[-1] == "":
+        lines.pop()
+    return [number for number, line in enumerate(lines) if expression.search(line)]
+
+
+def _lines_across(text: str, expression: re.Pattern[str]) -> list[int]:
+    """Every line that a match touches."""
+    touched: set[int] = set()
+    for match in expression.finditer(text):
+        first = text.count("\n", 0, match.start())
+        last = text.count("\n", 0, max(match.start(), match.end() - 1))
+        if match.start() == len(text) and text.endswith("\n"):
+            continue
+        touched.update(range(first, last + 1))
+    return sorted(touched)
+
+
+def _with_context(lines: list[str], matched: list[int], request: Search) -> tuple[Line, ...]:
+    if lines and lines[-1] == "":
+        lines = lines[:-1]
+    wanted: set[int] = set()
+    for number in matched:
+        wanted.update(range(max(0, number - request.before), min(len(lines), number + request.after + 1)))
+    hits = set(matched)
+    return tuple(Line(number + 1, lines[number], number in hits) for number in sorted(wanted))

@@ -1,0 +1,40 @@
+"""What Grep and Glob ask an engine, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """``accepts``: which relative paths count. ``before``/``after``: context lines."""
+
+    root: Path
+    pattern: str
+    accepts: Callable[[str], bool]
+    mode: Literal["content", "files_with_matches", "count"]
+    ignore_case: bool = False
+    multiline: bool = False
+    before: int = 0
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a file. ``match`` False: context."""
+
+    number: int
+    text: str
+    match: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A file with matches: ``count`` lines, and in content mode its ``lines``."""
+
+    path: str
+    count: int
+    lines: tuple[Line, ...] = ()

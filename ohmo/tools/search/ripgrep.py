@@ -1,0 +1,113 @@
+"""Searches with the ``rg`` program; it ends with the call, and with the daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import sys
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ohmo.tools.answers import Trouble
+from ohmo.tools.search.request import Hit, Line, Search
+
+_LINE = 16 * 1024 * 1024
+_ROW = re.compile(rb"(?P<number>\d+)(?P<mark>[:-])(?P<text>.*)", re.DOTALL)
+
+
+def find_ripgrep(path: str | None) -> Path | None:
+    """``rg`` beside this Python (the wheel puts it there), else on ``path``."""
+    beside = Path(sys.executable).with_name("rg")
+    if beside.is_file():
+        return beside
+    found = shutil.which("rg", path=path)
+    return Path(found) if found else None
+
+
+def arguments(request: Search, excluded: Sequence[str]) -> list[str]:
+    """The command line for a search."""
+    words = ["--color=never", "--no-heading", "--with-filename", "--null", "--line-number", "--no-mmap"]
+    if request.mode == "content":
+        words += [f"--before-context={request.before}", f"--after-context={request.after}"]
+    words += ["--ignore-case"] if request.ignore_case else ["--case-sensitive"]
+    words += ["--multiline", "--multiline-dotall"] if request.multiline else []
+    return [*words, *_tree(excluded), "--regexp", request.pattern, "--", *([str(request.root)] if request.root.is_file() else ["./"])]
+
+
+def _tree(excluded: Iterable[str]) -> list[str]:
+    """Hidden files yes, git's ignore rules in repositories, nothing of the person's own ripgrep or git settings."""
+    words = ["--no-config", "--hidden", "--no-ignore-dot", "--no-ignore-global", "--no-ignore-exclude", "--sort=path", "--no-messages"]
+    return [*words, *(word for pattern in ("!.git", *(f"!{each}" for each in excluded)) for word in ("--iglob", pattern))]
+
+
+async def _output(program: Path, words: Sequence[str], cwd: Path, end: bytes) -> AsyncIterator[bytes]:
+    """Records of rg's output. Raises Trouble with rg's own words when it refuses."""
+    launcher = shutil.which("setpriv")
+    prefix = [launcher, "--pdeathsig", "KILL", "--"] if launcher else []
+    process = await asyncio.create_subprocess_exec(
+        *prefix,
+        str(program),
+        *words,
+        cwd=cwd,
+        env={"LANG": "C.UTF-8"},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        limit=_LINE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        while True:
+            try:
+                record = await process.stdout.readuntil(end)
+            except asyncio.IncompleteReadError as rest:
+                if rest.partial:
+                    yield rest.partial
+                break
+            except asyncio.LimitOverrunError as over:
+                await process.stdout.readexactly(over.consumed)
+                continue
+            yield record[: -len(end)]
+        problem = (await process.stderr.read(4096)).decode("utf-8", "replace").strip()
+        if await process.wait() == 2 and problem:
+            raise Trouble(f"ripgrep: {problem.splitlines()[-1]}")
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await asyncio.shield(process.wait())
+
+
+async def files(program: Path, root: Path, excluded: Sequence[str]) -> AsyncIterator[str]:
+    """Relative paths of all files in path order."""
+    async for record in _output(program, ["--files", "--null", *_tree(excluded), "--", "./"], root, b"\0"):
+        yield _relative(record)
+
+
+async def search(program: Path, request: Search, excluded: Sequence[str]) -> AsyncIterator[Hit]:
+    """Files with matches, in path order."""
+    path, count, lines = "", 0, list[Line]()
+    cwd = request.root.parent if request.root.is_file() else request.root
+    async for record in _output(program, arguments(request, excluded), cwd, b"\n"):
+        name, null, rest = record.partition(b"\0")
+        row = _ROW.fullmatch(rest) if null else None
+        if row is None:
+            continue  # the "--" between groups
+        where = request.root.name if request.root.is_file() else _relative(name)
+        if where != path:
+            if count and (request.root.is_file() or request.accepts(path)):
+                yield Hit(path, count, tuple(lines))
+            path, count, lines = where, 0, []
+        matched = row["mark"] == b":"
+        count += matched
+        if request.mode == "content":
+            lines.append(Line(int(row["number"]), row["text"].decode("utf-8", "replace"), matched))
+    if count and (request.root.is_file() or request.accepts(path)):
+        yield Hit(path, count, tuple(lines))
+
+
+def _relative(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape").removeprefix("./")
