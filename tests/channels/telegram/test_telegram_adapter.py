@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from channels.contract import Address, Answer, Attachment, Channel, ChatId, Choice, Edited, Options, Outbound, Reacted, Receipt
@@ -18,10 +20,11 @@ from channels.telegram import Settings
 from channels.telegram.adapter import Telegram
 from channels.testing import FakeContext
 from tests.platforms.telegram.rig import QUICK, TelegramRig, rig
-from tests.platforms.telegram.rules import Rules
+from tests.platforms.telegram.rules import Refusal, Rules
 from tests.platforms.telegram.world import GROUP
 
 ADA = Address("telegram", "7000001", ChatId("1001"))
+ROOT = Path(__file__).parents[3]
 KEY = "0123456789abcdefghijkl.0"
 
 
@@ -528,8 +531,6 @@ def test_streaming_is_chosen_by_the_options(streaming, preview: bool) -> None:
 async def test_the_server_refuses_what_telegram_refuses_unless_the_rule_is_off(
     rule: str, method: str, call: dict, description: str
 ) -> None:
-    import aiohttp
-
     for kept in (True, False):
         rules = Rules(**{rule: kept})
         async with rig(rules) as made, aiohttp.ClientSession() as session:
@@ -559,3 +560,72 @@ async def test_the_rate_rule_bites_after_a_burst() -> None:
                 await say(channel, Outbound(ADA, "one too many"))
         assert limited.value.retry_after >= 1
         assert len(await made.visible()) == 5
+
+
+@pytest.mark.parametrize("rule", ["not_modified", "one_poller", "retention", "files"])
+async def test_rules_about_what_was_before_can_be_switched_off_too(rule: str, tmp_path: Path) -> None:
+    async def keeps(rules: Rules) -> bool:
+        async with rig(rules) as made:
+            world, methods = made.server.world, made.server.methods
+            if rule == "retention":
+                now = made.server.clock()
+                world.clock = lambda: now - 90_000
+                await made.says("old")
+                world.clock = lambda: now
+                return world.pending(None, 10) == []
+            if rule == "files":
+                file = world.store("big", b"0" * (21 << 20))
+                return await refuses(methods.getFile({"file_id": file["file_id"]}))
+            if rule == "not_modified":
+                sent = await methods.sendMessage({"chat_id": 1001, "text": "same"})
+                return await refuses(methods.editMessageText({"chat_id": 1001, "message_id": sent["message_id"], "text": "same"}))
+            first = asyncio.create_task(methods.getUpdates({"timeout": 1}))
+            await condition(lambda: methods.polling)
+            second = asyncio.create_task(methods.getUpdates({"timeout": 1}))
+            found = await asyncio.gather(first, second, return_exceptions=True)
+            return isinstance(found[0], Refusal)
+
+    assert await keeps(Rules())
+    assert not await keeps(Rules(**{rule: False}))
+
+
+async def refuses(call: Awaitable[object]) -> bool:
+    try:
+        await call
+    except Refusal:
+        return True
+    return False
+
+
+async def test_the_server_runs_as_a_process_and_is_driven_over_its_control_endpoint(context: FakeContext) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.platforms.telegram", "--port", "0", stdout=asyncio.subprocess.PIPE, cwd=ROOT
+    )
+    try:
+        assert process.stdout is not None
+        found = json.loads(await asyncio.wait_for(process.stdout.readline(), 60))
+        async with aiohttp.ClientSession() as session:
+
+            async def control(name: str, **body: object) -> dict:
+                async with session.post(f"{found['control']}/{name}", json=body) as response:
+                    return await response.json()
+
+            await control("says", text="message {n}", chat="dm:5001", count=3)
+            channel = Telegram(Settings(token=found["token"], api_url=found["api_url"]), Options(), QUICK)
+            async with listening(channel, context):
+                assert await context.texts(3) == ["message 0", "message 1", "message 2"]
+                await say(channel, Outbound(context.messages[0].address, "answer"))
+                await control("faults", reject=1)
+                with pytest.raises(Rejected):
+                    await say(channel, Outbound(ADA, "refused"))
+            async with session.get(f"{found['control']}/visible?chat=dm:5001") as response:
+                assert [one["text"] for one in await response.json() if one["by_bot"]] == ["answer"]
+            async with session.get(f"{found['control']}/history") as response:
+                assert [(call["method"], call["code"]) for call in (await response.json())["calls"]] == [
+                    ("getMe", 200),
+                    ("sendMessage", 200),
+                    ("sendMessage", 400),
+                ]
+    finally:
+        process.terminate()
+        await process.wait()
