@@ -97,6 +97,8 @@ class Web:
             raise RateLimited(0.5) from error
 
     async def typing(self, address: Address, on: bool) -> None:
+        if not on:  # a turn that was stopped or parked leaves no half answer on the page
+            self.browser.preview(address.chat, "")
         self.browser.typing(address.chat, on)
 
     async def acknowledge(self, answer: Answer, text: str) -> None:

@@ -12,6 +12,7 @@ from playwright.async_api import Browser, Page, expect
 
 from channels.contract import Choice, Inbound
 from channels.web.client import place
+from ohmo.contracts.events import ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.tool import Question
 from ohmo.control.server import Doors
 from tests.browser.line import Line
@@ -81,6 +82,25 @@ async def test_reloading_in_the_middle_of_a_turn_shows_the_text_so_far(house: Sm
     for _ in range(9):
         gate.release()
     await expect(page.locator("#transcript .agent")).to_contain_text("four")
+
+
+async def test_the_line_about_a_tool_is_shown_once_and_a_stopped_turn_leaves_no_half_answer(house: SmallHouse, page: Page) -> None:
+    await send(page, "look")
+    await until(lambda: said(house) == ["look"])
+    (thread,) = house.addresses
+    here = house.addresses[thread]
+    house.emit(thread, TurnStarted("t", "owner"))
+    house.emit(thread, ToolStarted("t", "t.1", "Read", "notes.md"))
+    await house.web.typing(here, True)
+    await house.web.revise(here, None, "I look.\n\n_Read: notes.md_")
+    await expect(page.locator("#now .streaming")).to_have_text("I look.")
+    await expect(page.locator("#now .doing")).to_have_text("notes.md")
+    await house.web.typing(here, False)
+    house.emit(thread, TurnEnded("t", "stopped", ""))
+    await expect(page.locator("#now")).to_be_empty()
+    await page.reload()
+    await expect(page.locator("#transcript .bubble")).to_have_text("look")
+    await expect(page.locator("#now")).to_be_empty()
 
 
 async def test_markup_in_a_message_is_only_text(house: SmallHouse, page: Page) -> None:

@@ -41,6 +41,7 @@ class Conversation {
     this.preview = "";
     this.stale = "";
     this.asides = [];
+    this.lines = [];
     this.typing = false;
     this.loaded = false;
     for (const id of ["transcript", "now", "waiting"]) $(id).replaceChildren();
@@ -94,11 +95,13 @@ class Conversation {
         listChats();
         break;
       case "tool_started":
-        this.doing = data.summary;
+        this.doing = data.summary || data.name;
+        this.lines = [`_${data.name}: ${data.summary}_`, `_${data.name}_`];
         break;
       case "tool_progress":
       case "status":
         this.doing = data.text.slice(0, 200);
+        if (kind === "status") this.lines = [`_${data.text}_`];
         break;
       case "tool_done":
         this.doing = "";
@@ -165,11 +168,13 @@ class Conversation {
     else this.frame = requestAnimationFrame(draw);
   }
 
-  /** The preview without what is durable already. Previews and turns come from two sources, so neither resets the other. */
+  /** The preview without what is durable already, and without its line about the tool, which is shown below it. Previews and turns come from two sources, so neither resets the other. */
   said() {
     let text = this.preview === this.stale ? "" : this.preview;
     for (const aside of this.asides) if (text.trimStart().startsWith(aside.text)) text = text.trimStart().slice(aside.text.length);
-    return text.trim();
+    text = text.trim();
+    const line = this.lines.find((end) => text.endsWith(end));
+    return line === undefined ? text : text.slice(0, -line.length).trim();
   }
 
   drawNow() {
