@@ -6,9 +6,10 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,7 @@ from tests.conformance.channels.stage import (
 )
 from tests.conformance.rig import Rig
 
+ROOT = Path(__file__).parents[3]
 KEY = "01k9y2p7q3r4s5t6v7w8xy"  # 22 characters, as the house makes them
 NEEDS = {"matrix": (pytest.mark.needs("synapse"),)}
 NASTY = "*_[`<b>&amp;</b>~|> # - 1. ![x](y) @room <@U1> <!channel> \\ {} ***unclosed `` ` _"
@@ -258,7 +260,10 @@ async def test_revoked_credentials_fail_everything_until_they_are_accepted_again
         (part,) = channel.render(Outbound(address, "hello"))
         can(rig.revoke)
         with pytest.raises(AuthFailed):
-            await channel.send(part, f"{KEY}.0")
+            try:
+                await channel.send(part, f"{KEY}.0")
+            except (Ambiguous, NotReady):  # revoking may have dropped the connection, too
+                await channel.send(part, f"{KEY}.0")
     with pytest.raises(AuthFailed):
         async with rig.channel().connect():
             pass
@@ -395,6 +400,7 @@ async def test_an_answer_in_a_topic_stays_in_it(rig: Rig, channel: Channel, cont
     if not channel.capabilities.topics:
         pytest.skip("this platform has no topics")
     opened = getattr(rig, "new_topic", None)  # where a topic is more than a message one answers to
+    await rig.says("hello everybody", chat="group")  # Telegram: topic 1 is the General one, which nobody may name
     topic = await opened("group") if opened is not None else await rig.says("the root", chat="group")
     async with live(channel, context) as task:
         await rig.says("in the topic", chat="group", topic=topic)
@@ -463,7 +469,19 @@ async def test_the_account_is_the_same_for_every_connection(rig: Rig, channel: C
 
 
 async def test_cancelling_leaves_no_task_behind(rig: Rig, context: FakeContext) -> None:
-    before = asyncio.all_tasks()
+    started: set[asyncio.Task[Any]] = set()  # by channels, not by the platform's server in this process
+    loop = asyncio.get_running_loop()
+
+    def remember(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:
+        task = asyncio.Task(work, loop=loop, **options)
+        frame = sys._getframe()
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(str(ROOT / "channels")):
+                started.add(task)
+            frame = frame.f_back
+        return task
+
+    loop.set_task_factory(remember)
     channel = rig.channel()
     async with live(channel, context) as task:
         await rig.says("hello")
@@ -472,11 +490,12 @@ async def test_cancelling_leaves_no_task_behind(rig: Rig, context: FakeContext) 
     await asyncio.sleep(0)
     connecting.cancel()
     await asyncio.gather(connecting, return_exceptions=True)
+    loop.set_task_factory(None)
 
-    async def ours() -> set[str]:
-        return {task.get_name() for task in asyncio.all_tasks() - before if _of_a_channel(task)}
+    async def alive() -> list[str]:
+        return [repr(task) for task in started if not task.done()]
 
-    await eventually(ours, lambda names: not names)
+    await eventually(alive, lambda names: not names)
 
 
 async def _connected(channel: Channel) -> None:
@@ -487,13 +506,6 @@ async def _connected(channel: Channel) -> None:
         return
 
 
-def _of_a_channel(task: asyncio.Task[object]) -> bool:
-    """Not the server's side of a connection, which closes in its own time."""
-    code = getattr(task.get_coro(), "cr_code", None)
-    where = getattr(code, "co_filename", "")
-    return "tests/platforms" not in where and "aiohttp/web" not in where and "asyncio/streams" not in where
-
-
 @pytest.mark.parametrize("name", PLATFORMS)
 def test_every_platform_has_a_rig(name: str) -> None:
     if not has_rig(name):
@@ -502,9 +514,8 @@ def test_every_platform_has_a_rig(name: str) -> None:
 
 @pytest.mark.parametrize("name", PLATFORMS)
 def test_a_channel_package_is_imported_without_its_sdk(name: str) -> None:
-    root = Path(__file__).parents[3]
-    if not (root / "channels" / name / "__init__.py").is_file():
+    if not (ROOT / "channels" / name / "__init__.py").is_file():
         pytest.skip(f"channels/{name} is not there yet")
     program = f"import sys, channels.{name} as c; print(c.MANIFEST.name, *sorted(set(sys.modules) & {set(SDKS)!r}))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [name]
