@@ -190,7 +190,7 @@ def _reach(cuts: _Cuts, start: int, end: int, guess: int, fits: Callable[[str], 
     """About the farthest offset up to which the text still fits; at least one character on."""
     low, high = start, start + guess
     while high < end and fits(_piece(cuts, start, high)):
-        low, high = high, start + 2 * (high - start)
+        low, high = high, high + max(16, (high - start) // (4 if start else 1))  # after the first piece the guess is good
     if high >= end:
         if fits(_piece(cuts, start, end)):
             return end

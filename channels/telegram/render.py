@@ -23,6 +23,7 @@ MAX_DATA = 64  # bytes (InlineKeyboardButton, callback_data)
 PHOTOS = (".jpg", ".jpeg", ".png")  # sendPhoto takes these; everything else is a document
 MARK = "may be a duplicate"
 _ROOM = len(MARK) + 6  # kept free in every message, so that mark() never passes a limit
+_LEAST_SHARE = 4  # a source of four times the limit is not even rendered to see whether its addresses make up for it
 _STYLES = {"good": "success", "danger": "danger"}  # InlineKeyboardButton, style
 
 
@@ -102,6 +103,13 @@ def _called(outbound: Outbound) -> Sequence[PersonId]:
 
 def _rendered_fits(made: dict[str, str], taken: int = 0) -> Callable[[str], bool]:
     def fits(piece: str) -> bool:
+        source = units(piece)
+        if (
+            "|" not in piece and source + 8 * piece.count("\n") <= MAX_TEXT - _ROOM - taken
+        ):  # but for tables, rendering adds bullets and margins only
+            return True
+        if source > _LEAST_SHARE * MAX_TEXT:
+            return False
         made[piece] = html(piece)
         return units(visible(made[piece])) <= MAX_TEXT - _ROOM - taken
 

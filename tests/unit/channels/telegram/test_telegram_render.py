@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from channels.contract import Address, ChatId, Choice, MessageId, Outbound, Part, PersonId, Receipt, TopicId
 from channels.errors import Rejected
-from channels.telegram.markup import html, units, visible
+from channels.telegram.markup import html, parsed, units, visible
 from channels.telegram.render import MAX_TEXT, mark, newest, render
 from channels.text import plain
 from tests.platforms.telegram import entities
@@ -68,6 +68,21 @@ def test_every_part_is_within_the_limit_even_marked(pieces: list[str], times: in
         for one in (part, mark(part)):
             text, _ = entities.parse(json.loads(one.payload)["text"])
             assert 1 <= entities.units(text) <= MAX_TEXT
+
+
+@given(st.text(alphabet="abc .,:!?()-+=1\n\t'\"/é漢😀@$%\u2028", max_size=60))
+@settings(deadline=None, max_examples=500)
+def test_just_words_look_the_same_with_and_without_the_parser(source: str) -> None:
+    assert "\n".join(line.rstrip() for line in html(source).strip().split("\n")) == "\n".join(
+        line.rstrip() for line in parsed(source).strip().split("\n")
+    )
+
+
+@given(SOURCE, st.integers(1, 30))
+@settings(deadline=None, max_examples=60)
+def test_what_is_taken_to_fit_unrendered_fits(source: str, times: int) -> None:
+    for body in payloads(render(Outbound(PRIVATE, source * times))):
+        assert entities.units(visible(body["text"])) <= MAX_TEXT
 
 
 def test_all_words_of_a_long_answer_are_there() -> None:
