@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-import re
+import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import click
 
 from ohmo.cli.client import Client, Happening, Json, connect
+from ohmo.cli.question import Wanted, read
 from ohmo.cli.show import clean, clean_text
 from ohmo.contracts.errors import OhmoError
 
 _FAILED, _REFUSED = 1, 3
-_RULE = re.compile(r"\b(?:[A-Z][A-Za-z]+|mcp__\w+)\([^()]*(?:\([^()]*\)[^()]*)*\)")
-_TOOL = re.compile(r"(?:[A-Z][A-Za-z]+|mcp__\w+)(?=\b)")
 _SILENCE = 120.0  # seconds without even a heartbeat (one comes every 10 s)
 
 
@@ -40,8 +40,21 @@ def prompt(text: str, wishes: Wishes, *, remote: str | None, config: Path | None
         text = sys.stdin.read()
     if not text.strip():
         raise click.UsageError("-p needs a text to say")
+    allowed = _allowed(wishes.allow)
     with _daemon(remote, config) as client:
-        return _Conversation(client, wishes).say(text)
+        return _Conversation(client, wishes, allowed).say(text)
+
+
+def _allowed(rules: Sequence[str]) -> Allowed | None:
+    """Read before anything is said. Brings the shell grammar, so only when asked for."""
+    if not rules:
+        return None
+    from ohmo.cli.allowing import Allowed as Reader
+
+    try:
+        return Reader(rules, Path(os.path.expanduser("~")))  # noqa: PTH111 - without a user it must not fail
+    except ValueError as error:
+        raise click.UsageError(f"--allow {error}") from error
 
 
 @contextmanager
@@ -60,10 +73,17 @@ def _daemon(remote: str | None, config: Path | None) -> Generator[Client]:
         yield Client(path=socket, timeout=_SILENCE)
 
 
+class Allowed(Protocol):
+    """What ``--allow`` lets pass."""
+
+    def covers(self, wanted: Wanted, cwd: Path) -> bool: ...
+
+
 class _Conversation:
-    def __init__(self, client: Client, wishes: Wishes) -> None:
+    def __init__(self, client: Client, wishes: Wishes, allowed: Allowed | None) -> None:
         self._client = client
         self._wishes = wishes
+        self._allowed = allowed
         self._refused: list[str] = []
 
     def say(self, text: str) -> int:
@@ -108,11 +128,11 @@ class _Conversation:
             ask = asked["ask"]
             if asked["state"] != "asked":
                 continue
-            rule = _rule(ask["question"])
-            if ask["question"]["kind"] == "permission" and any(_fits(allowed, rule) for allowed in self._wishes.allow):
+            wanted = read(ask["question"])
+            if ask["question"]["kind"] == "permission" and self._allowed is not None and self._allowed.covers(wanted, Path(ask["cwd"])):
                 self._client.post(f"/api/v1/approvals/{ask['id']}", {"verdict": "allowed"})
             else:
-                self._refused.append(rule)
+                self._refused.append(wanted.rule)
                 self._client.post(f"/api/v1/approvals/{ask['id']}", {"verdict": "denied", "word": "nobody is there to answer"})
 
     def _answer(self, thread: str, seq: int, row: Json) -> str:
@@ -145,20 +165,6 @@ class _Conversation:
 def _address(session: Json) -> str:
     place = session["address"]
     return f"{place['channel']}:{place['chat']}" + (f"/{place['topic']}" if place["topic"] else "")
-
-
-def _rule(question: Json) -> str:
-    """What would have to be allowed: the rule an "always" choice names, else the tool the title begins with, else what was asked."""
-    for choice in question["choices"]:
-        if (match := _RULE.search(f"{choice['value']} {choice['label']}")) is not None:
-            return match[0]
-    tool = _TOOL.match(str(question["title"])) if question["kind"] == "permission" else None
-    return tool[0] if tool is not None else clean(question["title"])[:200]
-
-
-def _fits(allowed: str, rule: str) -> bool:
-    """The very rule, or its whole tool. Whether one pattern covers another is the gate's business, not guessed here."""
-    return allowed.strip() in (rule, rule.partition("(")[0])
 
 
 __all__ = ["Wishes", "prompt"]

@@ -8,13 +8,6 @@ from typing import Literal
 
 from ohmo.config.models import Mode, PermissionSettings
 
-_READ_ONLY_SHELL = tuple(  # commands that no argument turns into a writer (git diff --output and uniq IN OUT would)
-    f"Bash({command}:*)"
-    for command in (
-        "ls", "pwd", "cat", "head", "tail", "wc", "nl", "cut", "tr", "diff", "cmp", "stat", "du", "df", "basename", "dirname",
-        "realpath", "which", "uname", "whoami", "id", "grep", "echo", "true", "git status", "git rev-parse",
-    )
-)  # fmt: skip
 _NETWORK = ("WebFetch", "WebSearch")
 
 
@@ -31,12 +24,10 @@ class Permissions:
 
 
 def fill(written: PermissionSettings) -> Permissions:
-    """The owner's rules first, then the preset's."""
+    """The owner's rules first, then the preset's. ``balanced`` adds none: the gate lets commands pass that only read, by their grammar."""
     mode, allow, ask = written.mode, written.allow, written.ask
     if written.preset == "full" and "mode" not in written.model_fields_set:
         mode = "full_auto"
-    if written.preset == "balanced":
-        allow = (*allow, *(rule for rule in _READ_ONLY_SHELL if rule not in allow))
     if written.preset == "safe":
         named = {_tool(rule) for rule in allow}
         ask = (*ask, *(tool for tool in _NETWORK if tool not in named and tool not in ask))

@@ -49,20 +49,35 @@ async def test_a_question_is_refused_at_once_because_nobody_is_there(home: Path)
 
 
 async def test_an_allowed_rule_passes(home: Path) -> None:
-    choices = (Choice("allow:once", "Allow once"), Choice("allow:always", "Always allow Bash(rm:*)"))
-    house = AnsweringHouse(question=Question("permission", "Bash", "rm -r build/", choices, "digest"))
+    house = AnsweringHouse(question=Question("permission", "Bash: rm -r build", "command: `rm -r build`\nin `/x`: mode", (), "digest"))
     async with keyboard(house, home) as ohmo:
-        assert (await ohmo("-p", "clean up", "--allow", "Bash(rm:*)")).code == 0
+        assert (await ohmo("-p", "clean up", "--allow", "Bash(rm -r:*)")).code == 0
         assert [verdict for _, verdict, _, _ in house.verdicts] == ["allowed"]
 
 
 async def test_another_rule_does_not_pass(home: Path) -> None:
-    choices = (Choice("allow:always", "Always allow Bash(rm:*)"),)
-    house = AnsweringHouse(question=Question("permission", "Bash", "rm -r build/", choices, "digest"))
+    house = AnsweringHouse(question=Question("permission", "Bash: rm -r build", "command: `rm -r build`\nin `/x`: mode", (), "digest"))
     async with keyboard(house, home) as ohmo:
         said = await ohmo("-p", "clean up", "--allow", "Bash(git status:*)", "--allow", "Read")
         assert said.code == 3
-        assert "--allow 'Bash(rm:*)'" in said.err
+        assert "refused, nobody is there to ask: Bash(rm -r build);" in said.err
+
+
+async def test_a_rule_that_is_none_is_said_before_anything_is_sent(home: Path) -> None:
+    house = AnsweringHouse()
+    async with keyboard(house, home) as ohmo:
+        said = await ohmo("-p", "hello", "--allow", "Bash(")
+        assert said.code == 2
+        assert said.err.startswith("ohmo: --allow 'Bash(' is no rule")
+        assert house.wakes == []
+
+
+async def test_a_question_of_the_agent_is_refused_too(home: Path) -> None:
+    house = AnsweringHouse(question=Question("question", "Red or blue?", "", (Choice("1", "Red"),), "digest"))
+    async with keyboard(house, home) as ohmo:
+        said = await ohmo("-p", "paint it", "--allow", "Bash")
+        assert said.code == 3
+        assert "Red or blue?" in said.err
 
 
 async def test_a_failed_turn_is_one_line_and_code_1(home: Path) -> None:

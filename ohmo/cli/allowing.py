@@ -1,0 +1,56 @@
+"""``--allow RULE``: whether a rule covers what a turn of ``-p`` asks for, by the matching of the gate itself."""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+from collections.abc import Sequence
+from pathlib import Path
+
+from ohmo.cli.question import Wanted
+from ohmo.permissions.patterns import known
+from ohmo.permissions.rules import PATH_TOOLS, command_matches, host_matches, parse_rule, path_matches
+from ohmo.permissions.shell import Shell
+
+_READERS = ("Read", "Glob", "Grep")
+
+
+class Allowed:
+    """Raises ValueError with one line for a rule that cannot be read."""
+
+    def __init__(self, rules: Sequence[str], home: Path) -> None:
+        self._rules = [parse_rule(text, {"HOME": str(home), "WORKSPACE": os.getcwd()}) for text in rules]  # noqa: PTH109 - text
+        self._shell = Shell(home)
+
+    def covers(self, wanted: Wanted, cwd: Path) -> bool:
+        """A command is covered when each of its parts is, and none writes to a file or hides what it runs."""
+        if any(rule.pattern is None and rule.names(wanted.tool) for rule in self._rules):
+            return True
+        if wanted.tool == "Bash" and wanted.argument == "command":
+            return self._covers_command(wanted.value, cwd)
+        if wanted.tool in PATH_TOOLS and wanted.argument in ("file_path", "path"):
+            path = os.path.realpath(cwd / wanted.value)
+            return any(path_matches(rule, "read" if wanted.tool in _READERS else "write", wanted.tool, path) for rule in self._rules)
+        if wanted.tool == "WebFetch" and wanted.argument == "url":
+            host = urllib.parse.urlsplit(wanted.value).hostname or ""
+            return any(host_matches(rule, host) for rule in self._rules)
+        return False
+
+    def _covers_command(self, command: str, cwd: Path) -> bool:
+        if any(rule.tool == "Bash" and rule.pattern == command for rule in self._rules):
+            return True
+        script = self._shell.parse(command, cwd)
+        return (
+            not script.unclear
+            and bool(script.commands)
+            and all(
+                simple.words
+                and known(simple.text)
+                and not (simple.redirects or simple.assigned or simple.opaque)
+                and self._named(simple.text)
+                for simple in script.commands
+            )
+        )
+
+    def _named(self, text: str) -> bool:
+        return any(command_matches(rule, text) for rule in self._rules)

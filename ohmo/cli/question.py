@@ -1,0 +1,37 @@
+"""What a permission card asks for, read back from its text: tool, argument, and the rule that would allow exactly this."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ohmo.cli.show import clean
+
+_TITLE = re.compile(r"(?P<tool>[A-Za-z][\w-]*)(?:: (?P<about>.+))?", re.DOTALL)
+_LINE = re.compile(r"(?P<name>\w+): `(?P<value>[^`\n]+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """``argument`` and ``value``: what the call is about, when the card shows it whole and on one line; else empty."""
+
+    tool: str
+    argument: str
+    value: str
+    rule: str
+
+
+def read(question: Mapping[str, Any]) -> Wanted:
+    """Nothing is guessed: what is cut or spread over lines has no value, and only a rule for the whole tool can cover it."""
+    title, detail = str(question["title"]), str(question["detail"])
+    match = _TITLE.fullmatch(title) if question["kind"] == "permission" else None
+    if match is None:
+        return Wanted("", "", "", clean(title)[:200])
+    about = match["about"]
+    for line in detail.split("\n"):
+        shown = _LINE.fullmatch(line)
+        if shown is not None and shown["value"].strip() == about:
+            return Wanted(match["tool"], shown["name"], about, f"{match['tool']}({clean(about)})")
+    return Wanted(match["tool"], "", "", match["tool"])

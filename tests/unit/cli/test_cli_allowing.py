@@ -1,0 +1,76 @@
+"""What ``--allow`` covers, with cards worded by the gate itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ohmo.cli.allowing import Allowed
+from ohmo.cli.question import read
+from ohmo.contracts.messages import ToolCall
+from ohmo.contracts.tool import CallContext
+from ohmo.permissions.ruling import Ruling
+from ohmo.permissions.wording import detail_of, title_of
+
+CWD = Path("/work/place")
+CONTEXT = CallContext("t", "c", "th", "ada", CWD, 0.0, "default", "owner", "s", lambda _: None)
+
+
+def covered(rule: str, tool: str, **arguments: str) -> bool:
+    call = ToolCall("t.1", tool, dict(arguments), "f")
+    card = {
+        "kind": "permission",
+        "title": title_of(call),
+        "detail": detail_of(call, CONTEXT, Ruling("ask", "mode", "default", "it may change something")),
+    }
+    return Allowed([rule], Path("/home/ada")).covers(read(card), CWD)
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("Bash", "anything && more"),
+        ("Bash(make:*)", "make test"),
+        ("Bash(make:*)", "make test && make check"),
+        ("Bash(make test)", "make test"),
+        ("Bash(rm -r build && make)", "rm -r build && make"),
+    ],
+)
+def test_a_command_is_covered(rule: str, command: str) -> None:
+    assert covered(rule, "Bash", command=command)
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("Bash(make:*)", "make test && rm -r /"),
+        ("Bash(make:*)", "make test; rm -r /"),
+        ("Bash(make:*)", "make $(rm -r /)"),
+        ("Bash(make:*)", "make test > /etc/passwd"),
+        ("Bash(make:*)", "LD_PRELOAD=x make test"),
+        ("Bash(make:*)", "makefoo"),
+        ("Bash(make:*)", "make 'unclosed"),
+        ("Bash(make:*)", "make test\nrm -r /"),
+        ("Bash(make:*)", "make " + "x" * 300 + "; rm -r /"),
+        ("Bash(make:*)", "make `rm -r /`"),
+        ("Edit", "make"),
+        ("Read(/**)", "cat /etc/hosts"),
+    ],
+)
+def test_a_command_is_not_covered(rule: str, command: str) -> None:
+    assert not covered(rule, "Bash", command=command)
+
+
+def test_a_description_cannot_pass_for_the_command() -> None:
+    assert not covered("Bash(make:*)", "Bash", description="make", command="make\nrm -r /")
+    assert not covered("Bash(make:*)", "Bash", description="command: make", command="rm -r /")
+
+
+def test_files_and_hosts_are_covered_by_place() -> None:
+    assert covered("Edit(/work/place/**)", "Edit", file_path="src/a.py")
+    assert covered("Edit(/work/place/**)", "Write", file_path="/work/place/b.py")
+    assert not covered("Edit(/work/place/**)", "Edit", file_path="../other/a.py")
+    assert not covered("Read(/work/place/**)", "Edit", file_path="src/a.py")
+    assert covered("WebFetch(domain:example.org)", "WebFetch", url="https://docs.example.org/x")
+    assert not covered("WebFetch(domain:example.org)", "WebFetch", url="https://example.org.evil.net/")
