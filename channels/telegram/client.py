@@ -68,7 +68,7 @@ class _NotSent(NetworkError):
 
 
 class _Transport(BaseRequest):
-    """The SDK's calls over one aiohttp session for life: a third of the CPU of its own httpx (docs/channels/telegram.md)."""
+    """The SDK's calls over one aiohttp session for life: about half the CPU of its own httpx (docs/channels/telegram.md)."""
 
     __slots__ = ("_pace", "_session")
 
