@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.paths import SensitivePaths, Touch
 from ohmo.permissions.patterns import known, word_set
-from ohmo.permissions.rules import Rule, RuleSet, below, command_matches, path_matches
+from ohmo.permissions.rules import PATH_TOOLS, Rule, RuleSet, below, command_matches, path_matches
 from ohmo.permissions.ruling import Ruling
 from ohmo.permissions.shell import Script, Shell, Simple
 from ohmo.permissions.shell.inline import hidden_code
 from ohmo.permissions.shell.paths_in import SHALLOW, goes_deep, wanted_paths
-from ohmo.permissions.shell.readonly import HARMLESS_TARGETS, HARMLESS_VARIABLES, reads_only
+from ohmo.permissions.shell.readonly import HARMLESS_TARGETS, HARMLESS_VARIABLES
 
 _QUOTING = re.compile(r"['\"\\]|\$(?=['\"])")
 # Programs that cannot do anything with a path they are not told: unknown words are harmless to them.
@@ -29,9 +29,9 @@ class CommandPolicy:
 
     def __init__(self, rules: RuleSet, sensitive: SensitivePaths, shell: Shell) -> None:
         self._rules, self._sensitive, self._shell = rules, sensitive, shell
-        self._path_denies = tuple(
-            rule for rule in rules.deny if (rule.pattern is not None and rule.tool != "Bash") or rule.tool in ("Read", "Write", "Edit")
-        )
+        self._path_denies = tuple(rule for rule in rules.deny if rule.tool in PATH_TOOLS)
+        self._command_denies = tuple(rule for rule in rules.deny if rule.tool == "Bash")
+        self._command_asks = tuple(rule for rule in rules.ask if rule.tool == "Bash")
 
     def rule(self, command: str, context: CallContext, granted: Sequence[Rule]) -> Ruling:
         script = self._shell.parse(command, context.cwd)
@@ -71,7 +71,7 @@ class CommandPolicy:
 
     def _configured(self, script: Script) -> Ruling | None:
         for simple in script.commands:
-            for rule in self._rules.deny:
+            for rule in self._command_denies:
                 if _covers(rule, simple):
                     return Ruling("deny", "deny", rule.text, f"the rule deny {rule.text} forbids {simple.text!r}", remember=False)
             ruling = self._denied_path(simple)
@@ -80,7 +80,7 @@ class CommandPolicy:
         if script.unclear:
             return Ruling("ask", "shell", "", f"{script.unclear}, so a person has to look at it", remember=False)
         for simple in script.commands:
-            for rule in self._rules.ask:
+            for rule in self._command_asks:
                 if _covers(rule, simple):
                     return Ruling("ask", "ask", rule.text, f"the rule ask {rule.text} wants a person's word", remember=False)
             opaque = simple.opaque or hidden_code(simple)
@@ -108,8 +108,8 @@ class CommandPolicy:
             for rule in rules:
                 if rule.tool == "Bash" and rule.pattern is not None and rule.pattern == command.strip():
                     return Ruling("allow", layer, rule.text)  # pyright: ignore[reportArgumentType]
-        for simple in script.commands:
-            if reads_only(simple):
+        for simple, free in zip(script.commands, script.free, strict=True):
+            if free:
                 continue
             found = self._by_rule(simple, granted)
             if found is None:
@@ -147,10 +147,27 @@ class CommandPolicy:
 
 def _covers(rule: Rule, simple: Simple) -> bool:
     """For rules that forbid or ask: the program with and without its folder, in any case of letters."""
-    if rule.tool != "Bash" or not simple.words:
-        return rule.tool == "Bash" and rule.pattern is None
-    bare = " ".join((simple.name, *simple.words[1:]))
-    return command_matches(rule, simple.text, fold=True) or command_matches(rule, bare, fold=True)
+    if rule.pattern is None or not simple.words:
+        return rule.pattern is None
+    bare = (simple.name, *simple.words[1:])
+    if command_matches(rule, simple.text, fold=True) or command_matches(rule, " ".join(bare), fold=True):
+        return True
+    return any(command_matches(rule, text, fold=True) for text in _without_options(bare))
+
+
+def _without_options(words: tuple[str, ...]) -> list[str]:
+    """``git -C x push`` and ``git --no-pager push`` as ``git push``: options before the verb left out, with and without a value each."""
+    if len(words) < 3 or not words[1].startswith("-"):
+        return []
+    found: list[str] = []
+    at = 1
+    while at < len(words) - 1 and len(found) < 40:
+        if words[at].startswith("-"):
+            found += [" ".join((words[0], *words[at + step :])) for step in (1, 2)]
+            at += 1 if words[at + 1].startswith("-") else 2
+        else:
+            break
+    return found
 
 
 def _forbidden(word: str) -> Ruling:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +21,7 @@ Hooks = Callable[[ToolCall, Footprint, CallContext], Awaitable[Deny | tuple[Tool
 Grants = Callable[[], Awaitable[Sequence[Grant]]]
 Answered = Callable[[str], Awaitable[Verdict | None]]
 
+_LONG = 2000  # characters
 _ONCE = Choice("once", "Allow once", "good")
 _DENY = Choice("deny", "Deny", "danger")
 _REMEMBERED = (Choice("session", "Allow for this session"), Choice("always", "Always allow"))
@@ -51,7 +53,7 @@ class LayeredGate:
         if hooked is not None:
             call, footprint = hooked
             arguments = dict(call.arguments)
-        ruling = self._policy.rule(call, footprint, context, await self._grants())
+        ruling = await self._rule(call, footprint, context)
         if ruling.verdict == "deny":
             return Deny(ruling.source, ruling.reason)
         digest = digest_of(call, context)
@@ -60,6 +62,13 @@ class LayeredGate:
         if ruling.verdict == "allow":
             return Allow(ruling.source, arguments)
         return await self._permission(call, context, ruling, digest, arguments, answered)
+
+    async def _rule(self, call: ToolCall, footprint: Footprint, context: CallContext) -> Ruling:
+        """Long commands are judged beside the event loop."""
+        grants = await self._grants()
+        if footprint.command is None or len(footprint.command) < _LONG:
+            return self._policy.rule(call, footprint, context, grants)
+        return await asyncio.to_thread(self._policy.rule, call, footprint, context, grants)
 
     @staticmethod
     async def _answer(question: Question, arguments: dict[str, object] | None, answered: Answered) -> Decision:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import itertools
 import os
 import re
 import unicodedata
@@ -11,10 +10,9 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from pathlib import Path
 
-from ohmo.permissions.patterns import ANY, SOME, component_matcher, known, overlap
+from ohmo.permissions.expand import TooWide, expand
+from ohmo.permissions.patterns import ANY, component_matcher, known, overlap
 from ohmo.permissions.places import ABSOLUTE, AGENT_HOME, ANYWHERE
-
-_MOST_GLOBBED = 5000
 
 
 class Touch(IntEnum):
@@ -26,6 +24,7 @@ class Touch(IntEnum):
     INSIDE = 3
 
 
+_BARE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/\d|stdin|stdout|stderr|null|zero|u?random|tty)")  # the command's own, or harmless
 
 
@@ -92,9 +91,12 @@ class SensitivePaths:
     def touch(self, path: str, cwd: str, real: dict[str, str] | None = None) -> Touch:
         """``path`` may hold the wildcards of ``patterns``. Relative paths count from ``cwd``, which may be unknown (ANY).
         ``real``: resolved folders, shared by the calls of one judgement."""
+        real = {} if real is None else real
+        if _BARE.fullmatch(path) and cwd in real:
+            return self._touch_bare(path, real[cwd])
         whole = path if path.startswith("/") else f"{cwd}/{path}"
         if known(whole):
-            return self._touch_known(whole, {} if real is None else real)
+            return self._touch_known(whole, real)
         parts = [part for part in _folded(whole).split("/") if part not in ("", ".")]
         if any(known(part) and any(_starts(parts, at, place) for place in self._anywhere) for at, part in enumerate(parts)):
             return Touch.INSIDE
@@ -116,8 +118,21 @@ class SensitivePaths:
             return []
         if known(whole):
             return [os.path.realpath(whole)]
-        pattern = "".join("*" if char == SOME else glob.escape(char) for char in whole)
-        return [os.path.realpath(each) for each in itertools.islice(glob.iglob(pattern, include_hidden=True), _MOST_GLOBBED)]  # noqa: PTH207
+        try:
+            return [os.path.realpath(each) for each in expand(whole)]
+        except TooWide:
+            return []  # the sensitive layer has asked a person already
+
+    def _touch_bare(self, name: str, folder: str) -> Touch:
+        """The quick way for a name in a folder that is resolved already."""
+        path = f"{folder}/{name}"
+        if self._inside.search(path.lower() if path.isascii() else _folded(path)):
+            return Touch.INSIDE
+        try:
+            os.readlink(path)  # noqa: PTH115
+        except OSError:
+            return Touch.CLEAR if _folded(path) not in self._above else Touch.ABOVE
+        return self._touch_known(path, {})
 
     def _touch_known(self, whole: str, real: dict[str, str]) -> Touch:
         if _DESCRIPTOR.fullmatch(whole):
@@ -136,13 +151,11 @@ class SensitivePaths:
 
     def _touch_globbed(self, whole: str) -> Touch:
         """What the shell would find on the disk now."""
-        pattern = "".join("*" if char == SOME else glob.escape(char) for char in whole)
-        worst, real = Touch.CLEAR, dict[str, str]()
-        for count, path in enumerate(glob.iglob(pattern, include_hidden=True)):  # noqa: PTH207
-            if count >= _MOST_GLOBBED:
-                return max(worst, Touch.MAYBE)
-            worst = max(worst, self._touch_known(path, real))
-        return worst
+        real = dict[str, str]()
+        try:
+            return max((self._touch_known(path, real) for path in expand(whole)), default=Touch.CLEAR)
+        except TooWide:
+            return Touch.MAYBE
 
 
 def _resolve(whole: str, real: dict[str, str]) -> str:

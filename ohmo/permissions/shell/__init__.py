@@ -27,5 +27,4 @@ def _parse(command: str, home: str, cwd: str) -> Script:
     reader = Reader(home, cwd)
     reader.read(command)
     commands = tuple(reader.commands)
-    read_only = not reader.unclear and bool(commands) and all(map(reads_only, commands))
-    return Script(commands, reader.unclear, read_only, plain_paths(commands, "read"), plain_paths(commands, "write"))
+    return Script(commands, reader.unclear, tuple(map(reads_only, commands)), plain_paths(commands, "read"), plain_paths(commands, "write"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -16,6 +17,8 @@ from ohmo.permissions.shell.wrappers import TRANSPARENT, inner_commands
 
 _LANGUAGE = Language(tree_sitter_bash.language())
 _MOST_DEPTH = 60
+_SIMPLE = re.compile(r"[\w\s./;|&<>=:,@%+'\"-]*")
+_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
 _MOST_COMMANDS = 20_000
 _ASSIGNING = frozenset({"read", "mapfile", "readarray", "printf", "getopts", "let", "unset"})
 _HARMLESS_OUTPUT = word_set("date nproc id whoami hostname uname wc mktemp arch tty")
@@ -53,7 +56,10 @@ class Reader:
             self.unclear = "commands inside commands too deep"
             return
         source = joined_lines(text)
-        root = Parser(_LANGUAGE).parse(source.encode("utf-8", "surrogatepass")).root_node
+        root = _tree(source)
+        if not _SIMPLE.fullmatch(source) and _torn(root):  # "$a$b/c" comes back as two words; "${a}${b}/c" does not
+            root = _tree(_VARIABLE.sub(r"${\1}", source))
+            self.unclear = self.unclear or ("the shell grammar cannot read it" if _torn(root) else "")
         if root.has_error:
             self.unclear = self.unclear or "the shell grammar cannot read it"
         before = len(self.commands)
@@ -131,6 +137,9 @@ class Reader:
     def _assignment(self, node: Node, scope: Scope) -> None:
         name = self._assigned_name(node)
         value = node.child_by_field_name("value")
+        target = node.child_by_field_name("name")
+        if target is not None:
+            self._words.visit(target, scope)  # a subscript may run something
         values = self._words.single(value, scope) if value is not None else ("",)
         appended = b"+=" in (node.text or b"").partition(b"=")[0] + b"="
         scope.assign(name, (ANY,) if appended else values)
@@ -215,26 +224,32 @@ class Reader:
         redirects, stdin, heredoc = list(around.redirects), around.stdin, around.heredoc
         more: list[Node] = list(extra or [])
         for child in node.children:
-            if child.type == "variable_assignment":
-                value = child.child_by_field_name("value")
-                values = self._words.single(value, scope) if value is not None else ("",)
-                assigned.append(self._assigned_name(child))
-                if any(not known(each) for each in values):
-                    assigned.append("IFS")
-            elif child.type == "file_redirect":
+            kind = child.type
+            if kind in ("word", "command_name", "string", "number"):
+                words += self._words.fields(child, scope)
+            elif kind == "variable_assignment":
+                assigned += self._own_variable(child, scope)
+            elif kind == "file_redirect":
                 redirects += self._file_redirect(child, scope, more)
-            elif child.type == "herestring_redirect":
+            elif kind == "herestring_redirect":
                 values = tuple(value for part in child.named_children for value in self._words.single(part, scope))
                 stdin, heredoc = "text", values[0] if len(values) == 1 and known(values[0]) else None
-            elif child.is_named and child.type != "comment":
+            elif child.is_named and kind != "comment":
                 words += self._words.fields(child, scope)
-            elif child.type in ("==", "=~", "$"):
-                words.append(child.type)
+            elif kind in ("==", "=~", "$"):
+                words.append(kind)
         for child in more:
             words += self._words.fields(child, scope)
         inside = _Around(tuple(redirects), stdin, heredoc)
         self._add(tuple(words), scope, inside, tuple(assigned))
         self._effects(words, scope)
+
+    def _own_variable(self, node: Node, scope: Scope) -> list[str]:
+        """The name of a variable set for one command; an unknown value counts as one that changes programs."""
+        self._words.visit(node, scope)
+        value = node.child_by_field_name("value")
+        plain = value is None or (value.type != "command_substitution" and all(map(known, self._words.single(value, scope))))
+        return [self._assigned_name(node), *([] if plain else ["IFS"])]
 
     def _effects(self, words: list[str], scope: Scope) -> None:
         """What builtins change for the commands after them."""
@@ -309,6 +324,24 @@ class Reader:
         return None
 
 
+def _tree(source: str) -> Node:
+    return Parser(_LANGUAGE).parse(source.encode("utf-8", "surrogatepass")).root_node
+
+
+def _torn(root: Node) -> bool:
+    """Whether words that touch each other in the source came back as two arguments."""
+    query = [root]
+    while query:
+        node = query.pop()
+        children = node.children
+        if node.type == "command":
+            for left, right in itertools.pairwise(children):
+                if left.end_byte == right.start_byte and right.type not in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
+                    return True
+        query += [child for child in children if child.child_count]
+    return False
+
+
 def _join(cwd: str, goal: str) -> str:
     return goal if goal.startswith("/") else f"{cwd}/{goal}"
 
@@ -347,7 +380,7 @@ def joined_lines(text: str) -> str:
     """Takes continued lines together, as bash does before it reads words; the grammar takes the break for a space."""
     if "\\\n" not in text:
         return text
-    root = Parser(_LANGUAGE).parse(text.encode("utf-8", "surrogatepass")).root_node
+    root = _tree(text)
     kept = [(node.start_byte, node.end_byte) for node in _below(root, frozenset({"comment", "raw_string", "heredoc_body"}))]
 
     def one(match: re.Match[str]) -> str:

@@ -66,7 +66,8 @@ def wanted_paths(command: Simple, home: str) -> tuple[list[str], list[str]]:
         elif len(word) > 2 and word[1] != "-":
             pieces.append(word[2:])
         pieces += [_HOME.sub(home, piece) for piece in _PIECES.split(word) if piece and piece != word]
-        rest = re.split(r"[=,]|(?<!:):(?!//)", word)[1:]
+        parts = re.split(r"[=,]|(?<!:):(?!//)", word)
+        rest = parts if len(parts) > 1 else []
         whole += [_HOME.sub(home, piece) for piece in rest if piece.startswith(("/", "~"))]
     if goes_deep(command) and not any("/" in word or word in (".", "..") for word in command.words[1:]):
         whole.append(".")

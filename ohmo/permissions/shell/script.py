@@ -45,9 +45,13 @@ class Script:
 
     commands: tuple[Simple, ...]
     unclear: str
-    read_only: bool
+    free: tuple[bool, ...]  # which of the commands change nothing
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
+
+    @property
+    def read_only(self) -> bool:
+        return not self.unclear and bool(self.free) and all(self.free)
 
 
 def plain_paths(commands: tuple[Simple, ...], kind: Literal["read", "write"]) -> tuple[Path, ...]:

@@ -12,9 +12,10 @@ from tree_sitter import Node
 
 from ohmo.permissions.patterns import ANY, SOME, word_set
 
-_OPEN, _COMMA, _CLOSE, _SPLIT, _TILDE = "\ue010", "\ue011", "\ue012", "\ue013", "\ue014"
+_OPEN, _COMMA, _CLOSE, _SPLIT, _TILDE, _SET, _TES = "\ue010", "\ue011", "\ue012", "\ue013", "\ue014", "\ue015", "\ue016"
+_SETS = re.compile("\ue015[^\ue015\ue016/]+\ue016")
 PRIVATE = re.compile("[\ue000-\uf8ff]")
-_MARKS = {"*": SOME, "?": SOME, "{": _OPEN, ",": _COMMA, "}": _CLOSE}
+_MARKS = {"*": SOME, "?": SOME, "[": _SET, "]": _TES, "{": _OPEN, ",": _COMMA, "}": _CLOSE}
 _MOST = 64  # alternatives of one word; more are "anything"
 _NUMBERS = word_set("? # $ ! RANDOM SECONDS UID EUID PPID LINENO BASHPID EPOCHSECONDS SHLVL COLUMNS LINES")
 _NUMBERS_ONLY = re.compile(r"[0-9]+")
@@ -60,6 +61,8 @@ class Words:
 
     def fields(self, node: Node, scope: Scope) -> list[str]:
         """The arguments a word becomes: none, one or several."""
+        if node.type == "command_name":
+            node = node.children[0]
         if node.type in ("word", "number"):
             text = _text(node)
             if _PLAIN.fullmatch(text):
@@ -164,9 +167,6 @@ def _unquoted(text: str) -> str:
         if char == "\\":
             at += 1
             out.append("" if text[at : at + 1] == "\n" else text[at : at + 1])
-        elif char == "[" and "]" in text[at:]:
-            out.append(SOME)
-            at = text.index("]", at + 2) if "]" in text[at + 2 :] else at
         elif char in ":=" and text[at + 1 : at + 2] == "~":
             out.append(char + _TILDE)
             at += 1
@@ -229,6 +229,8 @@ def _finished(word: str, scope: Scope) -> str:
     if _TILDE in word:
         homes = scope.value("HOME")
         word = re.sub(f"{_TILDE}([A-Za-z0-9_.-]*|\\+)", lambda match: _home_of(match[1], homes, scope), word)
+    if _SET in word or _TES in word:
+        word = _SETS.sub(SOME, word).replace(_SET, "[").replace(_TES, "]")
     return word.replace(_OPEN, "{").replace(_COMMA, ",").replace(_CLOSE, "}")
 
 
