@@ -7,10 +7,10 @@ import faulthandler
 import gc
 import importlib.util
 import os
-import queue
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -68,27 +68,23 @@ def one_shot(config: Config) -> Generator[Path]:
     """The house in a thread of this process, for one prompt without a daemon: yields the socket's path. Takes the home's lock meanwhile.
     Raises HomeTaken, ConfigError."""
     config.home.prepare()
-    ready: queue.Queue[Path | BaseException] = queue.Queue()
+    ready: Future[Path] = Future()
     stop = threading.Event()
 
-    def life() -> None:
-        try:
-            with logging_to(config.home.log, secrets=lambda: config.vault.values):
-                _run(_short(config, Seams(), ready.put, stop))
-        except BaseException as error:  # noqa: BLE001 - carried to the thread that waits for us
-            ready.put(error)
+    def life() -> int:
+        with logging_to(config.home.log, secrets=lambda: config.vault.values):
+            return _run(_short(config, Seams(), ready.set_result, stop))
 
-    with hold_home(config.home.root):
-        thread = threading.Thread(target=life, name="ohmo.one_shot", daemon=True)
-        thread.start()
-        found = ready.get()
-        if isinstance(found, BaseException):
-            raise found
+    with hold_home(config.home.root), ThreadPoolExecutor(1, thread_name_prefix="ohmo.one_shot") as pool:
+        living_there = pool.submit(life)
+        either: list[Future[Any]] = [ready, living_there]
+        wait(either, return_when=FIRST_COMPLETED)
+        if not ready.done():
+            living_there.result()
         try:
-            yield found
+            yield ready.result()
         finally:
             stop.set()
-            thread.join(DRAIN + 5)
 
 
 def _say(line: str, code: int) -> int:

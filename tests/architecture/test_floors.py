@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,7 @@ SDKS: dict[str, str] = {  # SDK -> the one room that imports it
 }
 
 
+@cache
 def modules() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for package in ("ohmo", "channels"):
@@ -84,6 +86,7 @@ def room_of(module: str) -> tuple[int, str] | None:
     return best
 
 
+@cache
 def imports(path: Path) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -170,6 +173,8 @@ def test_everything_is_caught_only_at_the_named_boundaries() -> None:
     for module, path in modules().items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ExceptHandler):
+                if isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None:
+                    continue  # it cleans up and lets the failure go on
                 names = [n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)] if node.type is not None else ["everything"]
                 if {"Exception", "BaseException", "everything"} & set(names) and str(path.relative_to(ROOT)) not in BROAD:
                     wrong.append(f"{module}:{node.lineno}")
