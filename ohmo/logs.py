@@ -50,7 +50,7 @@ _SHAPES = (  # what a credential looks like, whoever wrote it into the line; the
 )
 _SHAPE = re.compile("|".join(_SHAPES), re.DOTALL)
 _IN_CONTEXT = re.compile(  # the word before it gives it away; that word stays
-    r"(?P<before>\b(?:Bearer|Basic)\s+|[?&](?:access_token|token|api_?key|key|login|secret|password)=|://[^/\s:@]*:)(?P<value>[^\s&@\"']{4,})(?P<after>@?)",
+    r"(?P<before>\b(?:Bearer|Basic)\s+|[?&](?:access_token|token|api_?key|key|code|secret|password)=)[^\s&@\"']{4,}|(?P<user>://[^/\s:@]*:)[^/\s@]+(?=@)",
     re.IGNORECASE,
 )
 _PRIVATE_FIELD = re.compile(r"(?:^|_)(?:token|password|secret|api_?key|authorization|cookie)$", re.IGNORECASE)
@@ -76,7 +76,7 @@ class Redactor:
         if self._literal is not None:
             text = self._literal.sub(BLOT, text)
         text = _SHAPE.sub(BLOT, text)
-        text = _IN_CONTEXT.sub(lambda match: f"{match['before']}{BLOT}{match['after']}", text)
+        text = _IN_CONTEXT.sub(lambda match: f"{match['before'] or match['user']}{BLOT}", text)
         return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
 
     def value(self, value: Any, field: str = "") -> Any:
