@@ -86,8 +86,10 @@ def _lock_places(at: Moment, items: Sequence[Item]) -> Op[list[tuple[str, int]]]
     for thread in sorted(places):
         place, scope, here = places[thread]
         holds = [seat.hold for _, seat in here if seat.ending is None and seat.kind in ("message", "wake")]
-        left[thread] = yield from touch(at, place, scope, len(here), at.later(min(holds)) if holds else None)
-        if holds:
+        if not holds:
+            left[thread] = yield from touch(at, place, scope, len(here))
+        else:
+            left[thread] = yield from touch(at, place, scope, len(here), at.later(_first_hold(holds)), at.later(max(holds)))
             at.ready(left[thread][0], place.channel, place.account)
     numbered: list[tuple[str, int]] = []
     for arrival, seat in items:
@@ -96,6 +98,11 @@ def _lock_places(at: Moment, items: Sequence[Item]) -> Op[list[tuple[str, int]]]
         left[wanted] = (thread, seq + 1)
         numbered.append((thread, seq))
     return numbered
+
+
+def _first_hold(holds: Sequence[float]) -> float:
+    """For an idle thread: what comes after a message that is not held does not hold it back."""
+    return max(holds) if holds[0] > 0 else 0.0
 
 
 def _store(at: Moment, arrival: Arrival, seat: Seat, thread: str, seq: int) -> Op[Accepted]:

@@ -38,15 +38,19 @@ ON CONFLICT (channel, account, chat, topic, person) DO UPDATE SET
   next_seq = threads.next_seq + excluded.next_seq - 1, last_at = excluded.last_at,
   ready_at = CASE WHEN excluded.ready_at IS NULL OR threads.parked = 1 THEN threads.ready_at
     WHEN threads.ready_at IS NULL THEN excluded.ready_at
-    WHEN threads.ready_at > excluded.last_at AND excluded.ready_at > threads.ready_at THEN excluded.ready_at
+    WHEN threads.ready_at > excluded.last_at AND ? > threads.ready_at THEN ?
     ELSE threads.ready_at END
 RETURNING thread, next_seq"""
 
 
-def touch(at: Moment, address: Address, scope: str, count: int, ready_at: int | None = None) -> Op[tuple[str, int]]:
-    """Make or lock the thread of a place and reserve ``count`` numbers: its id and the first number. ``ready_at``: it has work from then on."""
+def touch(
+    at: Moment, address: Address, scope: str, count: int, ready_at: int | None = None, held_until: int | None = None
+) -> Op[tuple[str, int]]:
+    """Make or lock the thread of a place and reserve ``count`` numbers: its id and the first number.
+
+    ``ready_at``: it has work from then on. ``held_until``: a thread that waits for a time anyway waits at least so long."""
     place = (address.channel, address.account, column(address.chat), column(address.topic or ""), column(scope))
-    rows = yield _TOUCH, (thread_id(address, scope), *place, 1 + count, ready_at, at.now)
+    rows = yield _TOUCH, (thread_id(address, scope), *place, 1 + count, ready_at, at.now, held_until, held_until)
     return rows[0][0], rows[0][1] - count
 
 

@@ -196,28 +196,46 @@ class Twins(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(which=SMALL, collect=st.booleans())
     def work(self, which: int, collect: bool) -> None:
-        claim, turn = self.claims[which % len(self.claims)], ident(self.name("t"))
+        self.take(self.claims[-1 if which < 2 else which % len(self.claims)], collect)
+
+    def take(self, claim: Claim, collect: bool) -> None:
+        turn = ident(self.name("t"))
         work = self.both(lambda store: store.work(claim, turn, collect=collect, step=told))
         if work is not None and work is not LeaseLost:
             self.turns = [*self.turns, (claim, work.turn)][-4:]
 
-    @precondition(lambda self: self.claims)
-    @rule()
-    def renew(self) -> None:
-        self.both(lambda store: store.renew(self.claims, 30))
+    @rule(text=TEXTS, place=PLACES, collect=st.booleans())
+    def begin(self, text: str, place: Any, collect: bool) -> None:
+        """The everyday way into a turn, so that the rules of turns have something to work on."""
+        message = said(text, key=self.name("b"), at=place)
+        self.both(lambda store: store.accept([(message, Seat("", "message"))]))
+        self.take_up("one", collect)
 
-    @rule(owner=st.sampled_from(["one", "two", "three"]))
-    def reclaim(self, owner: str) -> None:
-        self.both(lambda store: store.reclaim(owner))
+    def take_up(self, owner: str, collect: bool) -> None:
+        for claim in self.claims_equal(owner, 3):
+            self.claims = [*self.claims, claim][-4:]
+            self.take(claim, collect)
 
-    @rule(name=st.sampled_from(["l", "m"]), owner=st.sampled_from(["one", "two"]), give=st.booleans())
-    def lease(self, name: str, owner: str, give: bool) -> None:
-        self.both(lambda store: store.unlease(name, owner) if give else store.lease(name, owner, 15))
+    @rule(
+        what=st.sampled_from(["renew", "reclaim", "lease", "unlease", "expire", "prune", "prune all"]),
+        owner=st.sampled_from(["one", "two"]),
+    )
+    def chores(self, what: str, owner: str) -> None:
+        calls: dict[str, Callable[[FullStore], Any]] = {
+            "renew": lambda store: store.renew(self.claims, 30),
+            "reclaim": lambda store: store.reclaim(owner),
+            "lease": lambda store: store.lease("l", owner, 15),
+            "unlease": lambda store: store.unlease("l", owner),
+            "expire": lambda store: store.expire(card, closing),
+            "prune": lambda store: store.prune(self.clock.now - timedelta(days=1)),
+            "prune all": lambda store: store.prune(self.clock.now),
+        }
+        self.both(calls[what])
 
     # turns
 
     def turn(self, which: int) -> tuple[Claim, str]:
-        return self.turns[which % len(self.turns)]
+        return self.turns[-1 if which < 2 else which % len(self.turns)]  # mostly the latest, sometimes a zombie
 
     @precondition(lambda self: self.turns)
     @rule(which=SMALL)
@@ -270,10 +288,12 @@ class Twins(RuleBasedStateMachine):
         asks = [ask(name, f"call{n}") for n, name in enumerate(names)]
         self.both(lambda store: store.park(claim, turn, asks, timeout=60, card=card, closing=closing))
 
-    @rule(which=SMALL, verdict=st.sampled_from(["allowed", "denied"]), pressed_by=st.booleans(), place=PLACES)
-    def answer(self, which: int, verdict: Any, pressed_by: bool, place: Any) -> None:
+    @rule(which=SMALL, verdict=st.sampled_from(["allowed", "denied"]), pressed_by=st.booleans(), place=PLACES, again=st.booleans())
+    def answer(self, which: int, verdict: Any, pressed_by: bool, place: Any, again: bool) -> None:
         posts, late = [self.post(place)], [self.post(place)]
         questions = self.runner.run(self.engine.open_questions())
+        if not questions and which:
+            return
         name = questions[which % len(questions)].ask.id if questions else ident("nobody")
         waiting = [p.accepted for p in self.runner.run(self.engine.unhandled()) if p.kind == "answer"] if pressed_by else []
         at = (waiting[0].thread, waiting[0].seq) if waiting else None
@@ -282,10 +302,8 @@ class Twins(RuleBasedStateMachine):
                 name, verdict, person="ada", word="w", arrival=at, posts=posts, late=late, card=card, closing=closing
             )
         )
-
-    @rule()
-    def expire(self) -> None:
-        self.both(lambda store: store.expire(card, closing))
+        if again:
+            self.take_up("two", collect=False)
 
     @precondition(lambda self: self.turns)
     @rule(which=SMALL, call=SMALL)
@@ -315,10 +333,6 @@ class Twins(RuleBasedStateMachine):
         dead = self.runner.run(self.engine.outbox(state="dead"))
         if dead:
             self.both(lambda store: store.retry_post(dead[which % len(dead)].row.id))
-
-    @rule(days=st.sampled_from([0, 1]))
-    def prune(self, days: int) -> None:
-        self.both(lambda store: store.prune(self.clock.now - timedelta(days=days)))
 
 
 def check(engine: Callable[[Clock], AbstractAsyncContextManager[FullStore]], examples: int) -> None:
