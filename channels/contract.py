@@ -187,6 +187,10 @@ class ChannelContext(Protocol):
 
     async def cursor(self, name: str) -> str | None: ...
     def heard(self) -> None: ...  # any sign of life from the platform (for /readyz)
+    async def missed(self, text: str, address: Address | None = None) -> None:
+        """One honest line about messages that may be missing and cannot be fetched: said in the chat when ``address`` is known, else to the
+        owner; once per text and place. Never raises."""
+        ...
 
 
 class Channel(Protocol):

@@ -165,7 +165,7 @@ async def living(config: Config, seams: Seams) -> AsyncGenerator[tuple[House, Do
         house = await build_house(config, seams, store, wired, model, warnings=warnings)
         doors = await stack.enter_async_context(house.control.serving())
         group = await stack.enter_async_context(_tasks())
-        for name, work in _lives(house):
+        for name, work in _lives(house, config):
             group(name, work)
         house.truth.ready = True
         group("model.warm", lambda: _warm(house))
@@ -179,7 +179,7 @@ async def living(config: Config, seams: Seams) -> AsyncGenerator[tuple[House, Do
             await house.pool.drain(DRAIN)
 
 
-def _lives(house: House) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
+def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
     """In the order of the start: what can speak and think before what can hear."""
     return [
         ("bus", house.bus.run),
@@ -187,7 +187,7 @@ def _lives(house: House) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
         ("sessions", house.pool.run),
         ("intake", house.intake.run),
         ("expiry", lambda: _expire(house)),
-        ("upkeep", lambda: _prune(house)),
+        ("upkeep", lambda: _prune(house, config.retention.inbox)),
         ("channels", house.board.run),
     ]
 
@@ -227,10 +227,11 @@ async def _expire(house: House) -> None:
         stop_hearing()
 
 
-async def _prune(house: House) -> None:
-    while True:
+async def _prune(house: House, keep: timedelta | None) -> None:
+    """What ended longer ago than ``keep`` goes, a little at a time; None: nothing ever does."""
+    while keep is not None:
         await asyncio.sleep(600)
-        await house.store.prune(house.seams.clock() - timedelta(days=30))
+        await house.store.prune(house.seams.clock() - keep)
 
 
 async def _warm(house: House) -> None:

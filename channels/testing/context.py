@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from channels.contract import Arrival, Cursor, Inbound
+from channels.contract import Address, Arrival, Cursor, Inbound
 from channels.errors import Unavailable
 
 
@@ -31,6 +31,7 @@ class FakeContext:
         self.cursors: dict[str, str] = {}
         self.refused = 0  # calls of publish that raised Unavailable
         self.signs_of_life = 0
+        self.gaps: list[tuple[str, Address | None]] = []  # what was said to be missing, and where
         self._names: set[str] = set()
         self._unavailable = 0
         self._changed = asyncio.Event()
@@ -59,6 +60,10 @@ class FakeContext:
 
     def heard(self) -> None:
         self.signs_of_life += 1
+        self._changed.set()
+
+    async def missed(self, text: str, address: Address | None = None) -> None:
+        self.gaps.append((text, address))
         self._changed.set()
 
     @property

@@ -178,5 +178,6 @@ def _control(
         browser=wired.browser,
     )  # fmt: skip
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
-    place = Place(config.home.root / "run", listen)
+    runtime = seams.environ.get("XDG_RUNTIME_DIR")
+    place = Place(config.home.root / "run", listen, frozenset(config.control.names), Path(runtime) if runtime else None)
     return Control(ports, place, Metrics() if config.control.metrics else None, new_id=seams.new_id, clock=seams.clock)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from channels.contract import Arrival, Channel, Clock, Cursor
+from channels.contract import Address, Arrival, Channel, Clock, Cursor
 from ohmo.contracts.status import ChannelState, ChannelStatus
 from ohmo.contracts.store import Accepted, CursorSave
 
@@ -49,10 +49,10 @@ class LinkContext:
 
     def __init__(
         self, settings: LinkSettings, account: str, generation: int, health: Health, *, publish: Publish,
-        cursor: Callable[[str, str, str], Awaitable[str | None]], clock: Clock,
+        cursor: Callable[[str, str, str], Awaitable[str | None]], say: Callable[[str, Address | None], Awaitable[None]], clock: Clock,
     ) -> None:  # fmt: skip
         self._settings, self._account, self._generation, self._health = settings, account, generation, health
-        self._publish, self._cursor, self._clock = publish, cursor, clock
+        self._publish, self._cursor, self._say, self._clock = publish, cursor, say, clock
 
     @property
     def state(self) -> Path:
@@ -71,6 +71,9 @@ class LinkContext:
 
     async def cursor(self, name: str) -> str | None:
         return await self._cursor(self._settings.name, self._account, name)
+
+    async def missed(self, text: str, address: Address | None = None) -> None:
+        await self._say(text, address)
 
     def heard(self) -> None:
         self._health.last_event = self._clock()

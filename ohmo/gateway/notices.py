@@ -28,15 +28,16 @@ class Notices:
         self._outbox, self._owners, self._address_of, self._new_id, self._clock = outbox, owners, address_of, new_id, clock
         self._told: dict[str, datetime] = {}
 
-    async def tell(self, incident: str, text: str, *, not_through: str = "") -> bool:
-        """``incident`` names it, so that it is told once. ``not_through``: the channel that is broken. False: told before, or nobody can be told."""
+    async def tell(self, incident: str, text: str, *, not_through: str = "", at: Address | None = None) -> bool:
+        """``incident`` names it, so that it is told once. ``not_through``: the channel that is broken. ``at``: say it in this place instead.
+        False: told before, or nobody can be told."""
         now = self._clock()
         if (told := self._told.get(incident)) is not None and now - told < AGAIN:
             return False
         self._told[incident] = now
         log.warning("owner_notice", incident=incident, text=text)
         try:
-            await self._outbox.post([PostRow(self._new_id(), "notice", Outbound(self._address(not_through), text))])
+            await self._outbox.post([PostRow(self._new_id(), "notice", Outbound(at or self._address(not_through), text))])
         except (Unavailable, StoreError) as error:
             self._told.pop(incident)
             log.error("owner_notice_failed", incident=incident, error=str(error))

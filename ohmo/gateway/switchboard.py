@@ -148,8 +148,12 @@ class Switchboard:
             )
 
         delivery = Delivery(channel, link.name, parts.store, parts.sender(channel), clock=parts.clock, news=DeliveryNews(dead, shown))
+
+        async def say(text: str, address: Address | None) -> None:
+            await parts.notices.tell(f"missed:{link.label}:{address}:{text}", text, at=address)
+
         context = LinkContext(
-            link, channel.account, generation, health, publish=parts.publish, cursor=parts.store.cursor, clock=parts.clock
+            link, channel.account, generation, health, publish=parts.publish, cursor=parts.store.cursor, say=say, clock=parts.clock
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(self._hold(name), name=f"lease.{link.label}")

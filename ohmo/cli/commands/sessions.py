@@ -1,4 +1,4 @@
-"""Conversations: list, show, export, reset."""
+"""Conversations: list, show, export."""
 
 from __future__ import annotations
 
@@ -66,15 +66,6 @@ def export(id: str, as_json: bool, remote: str | None) -> None:
     click.echo(f"# {clean(session['title'] or address(session['address']))}\n")
     for line in _lines(items):
         click.echo(line + "\n")
-
-
-@COMMAND.command()
-@click.argument("id")
-@client_options
-def reset(id: str, as_json: bool, remote: str | None) -> None:
-    """Stop what runs and begin a new session in this place; the history stays."""
-    found = connect(remote).post(f"/api/v1/sessions/{_id(id)}/reset", {})
-    click.echo(as_json_text(found) if as_json else f"{id}: a new session begins with the next message")
 
 
 def _id(text: str) -> str:
