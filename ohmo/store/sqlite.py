@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 
+from channels.errors import Unavailable
 from ohmo.failpoints import Failpoint
 from ohmo.store.health import Health, examine
 from ohmo.store.listeners import Hear, Listeners
@@ -42,8 +43,11 @@ class _Reader:
         self._path = path
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._connection: sqlite3.Connection | None = None
+        self._closed = False
 
     async def read(self, make: MakeOp[T], now: int) -> T:
+        if self._closed:
+            raise Unavailable(f"{self._path}: the store is closed")
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, make, now)
 
     def _read(self, make: MakeOp[T], now: int) -> T:
@@ -60,6 +64,7 @@ class _Reader:
             raise failure(error, str(self._path)) from error
 
     async def close(self) -> None:
+        self._closed = True
         await asyncio.get_running_loop().run_in_executor(self._pool, self._disconnect)
         self._pool.shutdown()
 

@@ -107,7 +107,11 @@ class Writer:
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        connection = self._connect()
+        try:
+            connection = self._connect()
+        except sqlite3.Error as error:
+            self._dead = str(failure(error, self._path))
+            connection = sqlite3.connect(":memory:")  # never written to: every operation is told why
         try:
             while group := self._next_group():
                 self._commit(connection, group)

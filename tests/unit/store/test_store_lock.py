@@ -1,0 +1,69 @@
+"""One instance per home."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ohmo.contracts.errors import HomeTaken
+from ohmo.store.lock import hold_home, network_file_system
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from ohmo.store.lock import hold_home
+with hold_home(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_second_is_told_the_pid_of_the_first(home: Path) -> None:
+    with hold_home(home), pytest.raises(HomeTaken, match=rf"pid {os.getpid()}\)"), hold_home(home):
+        pytest.fail("two owners")
+
+
+def test_the_home_is_free_again_afterwards(home: Path) -> None:
+    for _ in range(2):
+        with hold_home(home):
+            assert (home / "lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_lock_dies_with_its_process(home: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(home)], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        with pytest.raises(HomeTaken, match=f"pid {child.pid}"), hold_home(home):
+            pytest.fail("two owners")
+        child.send_signal(signal.SIGKILL)
+        child.wait(10)
+        with hold_home(home):
+            assert (home / "lock").read_text() == f"{os.getpid()}\n"
+
+
+MOUNTS = """22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+40 22 0:35 / /mnt/share rw,relatime shared:20 - nfs4 server:/export rw
+41 40 0:36 / /mnt/share/local rw,relatime - tmpfs tmpfs rw
+42 22 0:37 / /mnt/with\\040space rw,relatime master:1 - fuse.sshfs host:/ rw
+torn line
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/home/ada", None),
+        ("/mnt/share", "nfs4"),
+        ("/mnt/share/x/y", "nfs4"),
+        ("/mnt/share/local/z", None),
+        ("/mnt/shared", None),
+        ("/mnt/with space/h", "fuse.sshfs"),
+    ],
+)
+def test_a_network_file_system_is_recognised(path: str, kind: str | None) -> None:
+    assert network_file_system(Path(path), MOUNTS) == kind
