@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 
 import structlog
 
@@ -38,6 +37,7 @@ class Delivery:
         self._account = channel.account
         self._heads: dict[str, OutRow] = {}
         self._flying: set[str] = set()
+        self._held: dict[str, float] = {}  # threads whose head waits, until (loop time)
         self._changed: set[str] = set()
         self._everything = True
         self._bell = asyncio.Event()
@@ -85,16 +85,17 @@ class Delivery:
 
     def _start(self, group: asyncio.TaskGroup) -> float:
         """Sends what may go now; seconds until the next one may."""
-        now: datetime = self._clock()
+        now, moment = self._clock(), asyncio.get_running_loop().time()
         soonest = POLL
         for thread, row in list(self._heads.items()):
-            if thread in self._flying:
-                continue
-            wait = (row.ready_at - now).total_seconds()
+            if thread in self._flying or thread in self._changed or self._everything:
+                continue  # what was read of it may be older than its last send; it is read again first
+            wait = max((row.ready_at - now).total_seconds(), self._held.get(thread, moment) - moment)
             if wait > 0:
                 soonest = min(soonest, wait)
             elif len(self._flying) < self._width:
                 self._flying.add(thread)
+                self._held.pop(thread, None)
                 del self._heads[thread]
                 group.create_task(self._one(row), name=f"send.{row.row.id}")
         return soonest
@@ -121,6 +122,8 @@ class Delivery:
             await asyncio.sleep(POLL)
         elif done[0].state == "sent":
             self._news.shown(row, done[0].receipts)
+        elif done[0].state == "later":
+            self._held[row.thread] = asyncio.get_running_loop().time() + done[0].retry_after
         elif done[0].state == "dead":
             log.error("dead_letter", channel=self._name, post=row.row.id, reason=done[0].reason)
             await self._news.dead(row, done[0].reason)
