@@ -20,7 +20,7 @@ import structlog
 
 from ohmo.assembly.agent import build_model
 from ohmo.assembly.channels import wire
-from ohmo.assembly.house import House, build_house, owner_name
+from ohmo.assembly.house import House, build_house
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
@@ -159,7 +159,7 @@ async def living(config: Config, seams: Seams) -> AsyncGenerator[tuple[House, Do
         store, warnings = await stack.enter_async_context(
             open_store(config.store_url, config.home.database, seams.clock, seams.new_id, seams.failpoint)
         )
-        await store.reclaim(owner_name())
+        await store.reclaim(seams.owner)
         model = await build_model(config, seams)
         stack.push_async_callback(model.aclose)
         house = await build_house(config, seams, store, wired, model, warnings=warnings)

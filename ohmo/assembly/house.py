@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -96,11 +94,6 @@ def commands() -> Mapping[str, Command]:
     return {name: found for name, found in scan("ohmo.commands", "COMMAND").items() if isinstance(found, Command)}
 
 
-def owner_name() -> str:
-    """What this process calls itself in leases."""
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
 async def build_house(
     config: Config, seams: Seams, store: HouseStore, wired: Wired, model: build.Model, *, warnings: tuple[str, ...]
 ) -> House:
@@ -141,7 +134,7 @@ def _pool(config: Config, seams: Seams, store: HouseStore, agent: AgentParts, pl
         closing=closing(seams.new_id, "stopped"), new_id=seams.new_id, failpoint=seams.failpoint,
         approval_timeout=config.permissions.approval_timeout.total_seconds(), turn_timeout=config.limits.turn_timeout.total_seconds(), busy=config.sessions.busy,
     )  # fmt: skip
-    return Pool(store, parts, owner=owner_name(), width=config.limits.concurrent_turns, budget=plans.budget())
+    return Pool(store, parts, owner=seams.owner, width=config.limits.concurrent_turns, budget=plans.budget())
 
 
 def _board_parts(
@@ -156,7 +149,7 @@ def _board_parts(
         return Drafts(channel, link.name, events=bus.outbound.listen, open_draft=pool.draft, new_id=seams.new_id, way=way)  # pyright: ignore[reportArgumentType]
 
     menu = [(command.name, command.summary) for command in known.values()]
-    return BoardParts(store, bus.publish, notices, sender, drafts, menu, seams.clock, owner_name())
+    return BoardParts(store, bus.publish, notices, sender, drafts, menu, seams.clock, seams.owner)
 
 
 def _control(

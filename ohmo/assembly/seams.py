@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from uuid import uuid4
 
 from ohmo.failpoints import Failpoint, inert
 from ohmo.ids import IdSource, NewId
@@ -18,10 +20,12 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Seams:
-    """``call``: a scripted model for journeys, None: what the profile says."""
+    """``call``: a scripted model for journeys, None: what the profile says. ``owner``: what this life calls itself in leases; never twice
+    the same, because a process id is (in a container always)."""
 
     clock: Callable[[], datetime] = utc_now
     new_id: NewId = field(default_factory=IdSource)
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     failpoint: Failpoint = inert
     call: Call | None = None
+    owner: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}")
