@@ -1,0 +1,109 @@
+"""What one answered Telegram message costs beside the model: ``python -m benchmarks.overhead``; the floor is measured in the same run."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+
+import aiohttp
+
+from benchmarks.rig import FIRST_CHAT, Chats, Daemon, cores, cpu, home, model_server, percentile, process, pss, show, telegram
+
+
+async def one_chat(daemon: Daemon, chats: Chats, count: int, name: str) -> tuple[float, float, float]:
+    """p50, p95 and CPU of one message, in milliseconds."""
+    times: list[float] = []
+    spent = cpu(daemon.pid)
+    for number in range(count):
+        text = f"{name} {number}"
+        began = chats.says(FIRST_CHAT, text)
+        times.append(await chats.answered(FIRST_CHAT, text) - began)
+    return 1e3 * percentile(times, 0.5), 1e3 * percentile(times, 0.95), 1e3 * (cpu(daemon.pid) - spent) / count
+
+
+async def many_chats(daemon: Daemon, chats: Chats, width: int, each: int) -> tuple[float, float]:
+    """Answered messages a second and CPU of one, while every chat says its next word as soon as it has its answer."""
+
+    async def person(chat: int) -> None:
+        for number in range(each):
+            text = f"word {number} of {chat}"
+            chats.says(chat, text)
+            await chats.answered(chat, text, 120)
+
+    wall, spent = time.perf_counter(), cpu(daemon.pid)
+    await asyncio.gather(*(person(FIRST_CHAT + 1 + chat) for chat in range(width)))
+    return width * each / (time.perf_counter() - wall), 1e3 * (cpu(daemon.pid) - spent) / (width * each)
+
+
+async def status(daemon: Daemon, session: aiohttp.ClientSession, times: list[float]) -> None:
+    while True:
+        began = time.perf_counter()
+        await daemon.get("/api/v1/status", session)
+        times.append(time.perf_counter() - began)
+        await asyncio.sleep(0.1)
+
+
+async def floor(model: str, chats: Chats, count: int, width: int, core: int | None) -> dict[str, float]:
+    for chat in range(width):
+        chats.server.world.chat(FIRST_CHAT + chat)
+    command = [sys.executable, "-m", "benchmarks.floor", model, chats.server.url, chats.server.token, str(count), str(width)]
+    async with process(command, core=core) as child:
+        assert child.stdout is not None
+        return json.loads(await asyncio.wait_for(child.stdout.readline(), 120))
+
+
+async def main(count: int, width: int, each: int, rounds: int) -> None:
+    ours, theirs = cores()
+    if theirs is not None:
+        os.sched_setaffinity(0, {theirs})
+    async with telegram() as chats, model_server(theirs) as model:
+        with home(model, chats.server) as root:
+            daemon = Daemon(root, ours)
+            await daemon.start()
+            try:
+                await daemon.ready()
+                await one_chat(daemon, chats, 20, "warm")
+                for number in range(rounds):
+                    await measured(daemon, chats, model, ours, (count, width, each, number))
+            finally:
+                await daemon.stop()
+
+
+async def measured(daemon: Daemon, chats: Chats, model: str, core: int | None, size: tuple[int, int, int, int]) -> None:
+    count, width, each, number = size
+    low = await floor(model, chats, count, width, core)
+    p50, p95, alone = await one_chat(daemon, chats, count, f"round {number}")
+    calls = dict(chats.counts)
+    times: list[float] = []
+    async with daemon.client() as session:
+        asking = asyncio.create_task(status(daemon, session, times))
+        rate, many = await many_chats(daemon, chats, width, each)
+        asking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asking
+    print(f"round {number + 1}: one chat, {count} messages; {width} chats, {width * each} messages")
+    show("overhead p50, one chat", p50, "ms", f"<= 12    {p50 / (1e3 * low['p50']):.1f}x the two SDK calls ({1e3 * low['p50']:.2f})")
+    show("overhead p95, one chat", p95, "ms", f"<= 25    {p95 / (1e3 * low['p95']):.1f}x ({1e3 * low['p95']:.2f})")
+    show("CPU of the daemon per message, one chat", alone, "ms", f"<= 9     {alone / (1e3 * low['alone']):.1f}x ({1e3 * low['alone']:.2f})")
+    show(
+        f"CPU of the daemon per message, {width} chats", many, "ms", f"<= 5     {many / (1e3 * low['many']):.1f}x ({1e3 * low['many']:.2f})"
+    )
+    show(f"answered messages a second, {width} chats, one core", rate, "1/s", f">= 180   {rate / low['rate']:.2f}x ({low['rate']:.0f})")
+    show("GET /api/v1/status meanwhile, p95", 1e3 * percentile(times, 0.95), "ms", "<= 1000")
+    show("memory of the daemon (PSS)", pss(daemon.pid), "MiB", "<= 150")
+    print(f"  Telegram calls so far: {calls}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=200, help="in one chat")
+    parser.add_argument("--chats", type=int, default=100)
+    parser.add_argument("--each", type=int, default=10, help="messages of each chat")
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    asyncio.run(main(given.messages, given.chats, given.each, given.rounds))
