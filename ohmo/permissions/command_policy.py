@@ -15,6 +15,7 @@ from ohmo.permissions.shell import Script, Shell, Simple
 from ohmo.permissions.shell.inline import hidden_code
 from ohmo.permissions.shell.paths_in import SHALLOW, goes_deep, wanted_paths
 from ohmo.permissions.shell.readonly import HARMLESS_TARGETS, HARMLESS_VARIABLES
+from ohmo.permissions.shell.vaults import gives_secrets
 
 _QUOTING = re.compile(r"['\"\\]|\$(?=['\"])")
 # Programs that cannot do anything with a path they are not told: unknown words are harmless to them.
@@ -47,6 +48,8 @@ class CommandPolicy:
         real: dict[str, str] = {}
         seen: set[tuple[str, str]] = set()
         for simple in script.commands:
+            if gives_secrets(simple):
+                return _forbidden(simple.text)
             whole, pieces = wanted_paths(simple, self._shell.home)
             for word in whole:
                 for place in simple.cwds:

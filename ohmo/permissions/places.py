@@ -35,7 +35,6 @@ ANYWHERE: tuple[str, ...] = (  # below any folder: whoever's home it is, also /m
     ".kube",
     # registries, forges, the network
     ".npmrc",
-    ".yarnrc",
     ".pypirc",
     ".netrc",
     "_netrc",

@@ -35,9 +35,11 @@ _VERSIONED = word_set(
     """python python3 node npm pnpm yarn bun deno cargo rustc go gcc g++ clang make cmake java ruby perl php pip pip3 uv docker
         git bash"""
 )
-_SED_SCRIPT = re.compile(
-    r"(?:(?:\d+|\$)(?:,(?:\d+|\$|\+\d+))?\s*[pdq=]|s([/|#,])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*)(?:;\s*(?:(?:\d+|\$)(?:,(?:\d+|\$))?\s*[pdq=]))*;?"
+_SED_PLACE = r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)"
+_SED_PART = (
+    rf"{_SED_PLACE}?(?:,(?:{_SED_PLACE}|\+\d+))?\s*!?[pdq=]|s([/|#,])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*"
 )
+_SED_SCRIPT = re.compile(rf"(?:{_SED_PART})(?:;\s*{_SED_PLACE}?(?:,{_SED_PLACE})?\s*[pdq=])*;?")
 _AWK_BAD = re.compile(r"system|getline|[|>@]|close|fflush|\bENVIRON\b|-f")
 _FIND_BAD = re.compile(r"-(exec|execdir|ok|okdir|delete|fprint0?|fprintf|fls|files0-from)$")
 _GIT_FREE = word_set(
@@ -193,6 +195,10 @@ def _first(*words: str) -> Check:
     return lambda arguments: arguments[:1] != () and arguments[0] in words
 
 
+def _only_options(*names: str) -> Check:
+    return lambda arguments: all(word.partition("=")[0] in names for word in arguments if word.startswith("-"))
+
+
 def _no_operands(arguments: tuple[str, ...]) -> bool:
     return not _operands(arguments)
 
@@ -221,13 +227,20 @@ _CHECKS: dict[str, Check] = {
     "ps": _sure(
         lambda arguments: not any(re.fullmatch(r"[a-zA-Z]*e[a-zA-Z]*", word) for word in arguments[:1])
     ),  # BSD "e" shows environments
-    "pip": _sure(_first("list", "show", "freeze", "check")),
-    "pip3": _sure(_first("list", "show", "freeze", "check")),
-    "npm": _sure(_first("ls", "list", "outdated", "view")),
+    "pip": _sure(
+        _first("list", "show", "freeze", "check"),
+        _only_options("--format", "--outdated", "--user", "--local", "-v", "--not-required", "-f"),
+    ),
+    "pip3": _sure(_first("list", "show", "freeze", "check"), _only_options("--format", "--outdated", "--user", "--local", "-v", "-f")),
+    "npm": _sure(
+        _first("ls", "list", "outdated", "view"), _only_options("--all", "-a", "--depth", "--json", "-g", "--global", "--long", "--prod")
+    ),
     "docker": _sure(_first("ps", "images", "version")),
     "systemctl": _sure(_first("status", "is-active", "is-enabled", "list-units", "list-timers", "list-unit-files")),
     "journalctl": _sure(
-        lambda arguments: not any(re.match(r"--(vacuum|rotate|flush|sync|setup|update|relinquish|smart)", word) for word in arguments)
+        lambda arguments: (
+            not any(re.match(r"--(vacuum|rotate|flush|sync|setup|update|relinquish|smart|cursor-file)", word) for word in arguments)
+        )
     ),
     "dmesg": _sure(_no_operands, lambda arguments: not any(re.match(r"-[cCDEn]|--(clear|read-clear|console)", word) for word in arguments)),
     "command": lambda arguments: arguments[:1] in (("-v",), ("-V",)),

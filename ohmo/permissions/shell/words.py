@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pwd
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tree_sitter import Node
@@ -17,6 +17,7 @@ _SETS = re.compile("\ue015[^\ue015\ue016/]+\ue016")
 PRIVATE = re.compile("[\ue000-\uf8ff]")
 _MARKS = {"*": SOME, "?": SOME, "[": _SET, "]": _TES, "{": _OPEN, ",": _COMMA, "}": _CLOSE}
 _MOST = 64  # alternatives of one word; more are "anything"
+_LONGEST = 100_000  # characters of one word: what doubles itself stops here
 _NUMBERS = word_set("? # $ ! RANDOM SECONDS UID EUID PPID LINENO BASHPID EPOCHSECONDS SHLVL COLUMNS LINES")
 _NUMBERS_ONLY = re.compile(r"[0-9]+")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:%@+=-]*")
@@ -150,7 +151,7 @@ def _product(parts: list[tuple[str, ...]]) -> tuple[str, ...]:
     count = 1
     for part in parts:
         count *= max(1, len(part))
-    if count > _MOST:
+    if count > _MOST or sum(len(part[0]) for part in parts if part) > _LONGEST:
         return (ANY,)
     return tuple("".join(pieces) for pieces in itertools.product(*parts))
 
@@ -195,8 +196,14 @@ def _ansi(text: str) -> str:
 
 def _braces(word: str) -> list[str]:
     """Unquoted ``{a,b}`` become alternatives; ``{1..9}`` something unknown inside one component."""
+    found = list(itertools.islice(_alternatives(word), _MOST + 1))
+    return found if len(found) <= _MOST else [ANY]
+
+
+def _alternatives(word: str) -> Iterator[str]:
     if _OPEN not in word:
-        return [word.replace(_COMMA, ",").replace(_CLOSE, "}")]
+        yield word.replace(_COMMA, ",").replace(_CLOSE, "}")
+        return
     depth, start, cuts = 0, -1, list[int]()
     for at, char in enumerate(word):
         if char == _OPEN:
@@ -209,13 +216,12 @@ def _braces(word: str) -> list[str]:
             depth -= 1
             if depth == 0:
                 inner = [word[a + 1 : b] for a, b in itertools.pairwise([*cuts, at])]
-                if len(inner) == 1 and _RANGE.fullmatch(inner[0]):
-                    inner = [SOME]
-                elif len(inner) == 1:
-                    inner = ["{" + inner[0] + "}"]
-                found = [one for each in inner for one in _braces(word[:start] + each + word[at + 1 :])]
-                return found if len(found) <= _MOST else [ANY]
-    return _braces(word.replace(_OPEN, "{", 1)) if start >= 0 else [word]
+                if len(inner) == 1:
+                    inner = [SOME if _RANGE.fullmatch(inner[0]) else "{" + inner[0] + "}"]
+                for each in inner:
+                    yield from _alternatives(word[:start] + each + word[at + 1 :])
+                return
+    yield from _alternatives(word.replace(_OPEN, "{", 1))
 
 
 def _split(word: str) -> list[str]:

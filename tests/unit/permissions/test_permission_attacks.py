@@ -322,7 +322,7 @@ def lines(text: str) -> list[str]:
     for line in text.strip("\n").split("\n"):
         last = found[-1] if found else ""
         open_document = "<<" in last and "<<<" not in last and not last.rstrip().endswith("EOF" if last.count("EOF") > 1 else "\0")
-        if last.endswith("\\") and not last.endswith("\\;") or open_document:
+        if (last.endswith("\\") and not last.endswith("\\;")) or open_document:
             found[-1] = f"{last}\n{line}"
         else:
             found.append(line)
@@ -352,14 +352,14 @@ def test_the_lists_are_as_long_as_they_should_be() -> None:
     [
         "git commit -m 'remove the old parser (again)'",
         "pip install -e . && pytest -q",
-        "for f in *.py; do wc -l \"$f\"; done",
+        'for f in *.py; do wc -l "$f"; done',
         "make test 2>&1 | tail -20",
         "mkdir -p build && cp a.py build/",
         "python3 script.py --out=build/x",
         "python3 -c 'print(1 + 1)'",
         "npm ci && npm run build",
         "sed -i 's/a/b/' a.py",
-        'git commit -m "$(cat <<\'EOF\'\nfix: two things\n\nwith a body\nEOF\n)"',
+        "git commit -m \"$(cat <<'EOF'\nfix: two things\n\nwith a body\nEOF\n)\"",
         "x=1; echo $x > out.txt",
         "cd src && ls",
         "docker build -t app .",

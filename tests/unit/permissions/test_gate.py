@@ -1,0 +1,137 @@
+"""The gate's order: hooks, policy, then what a person already said about exactly this call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from conftest import House
+
+from channels.contract import Choice
+from ohmo.contracts.messages import ToolCall
+from ohmo.contracts.store import Grant
+from ohmo.contracts.tool import Allow, Ask, CallContext, Deny, Footprint, Question, Verdict
+from ohmo.permissions.gate import LayeredGate, digest_of
+
+
+async def no_grants() -> Sequence[Grant]:
+    return ()
+
+
+class Said:
+    """What a person said, by digest; each is used once."""
+
+    def __init__(self, **verdicts: Verdict) -> None:
+        self.verdicts = verdicts
+        self.asked: list[str] = []
+
+    async def __call__(self, digest: str) -> Verdict | None:
+        self.asked.append(digest)
+        return self.verdicts.pop(digest, None)
+
+
+def bash(command: str) -> tuple[ToolCall, Footprint]:
+    return ToolCall("t.1", "Bash", {"command": command}, ""), Footprint(command=command)
+
+
+async def test_a_change_is_asked_about_with_four_choices(house: House) -> None:
+    gate = LayeredGate(house.policy(), no_grants)
+    call, footprint = bash("touch x")
+    decision = await gate.judge(call, footprint, house.context(), Said())
+    assert isinstance(decision, Ask)
+    assert [choice.value for choice in decision.question.choices] == ["once", "session", "always", "deny"]
+    assert all(len(choice.value) <= 40 and choice.value.isascii() for choice in decision.question.choices)
+    assert decision.question.digest == digest_of(call, house.context())
+    assert "touch x" in decision.question.title
+    assert "mode: default" in decision.layer
+
+
+async def test_what_cannot_be_remembered_offers_no_remembering(house: House) -> None:
+    gate = LayeredGate(house.policy(ask=["Bash(touch:*)"]), no_grants)
+    decision = await gate.judge(*bash("touch x"), house.context(), Said())
+    assert isinstance(decision, Ask)
+    assert [choice.value for choice in decision.question.choices] == ["once", "deny"]
+
+
+async def test_an_answer_lets_exactly_this_call_through_once(house: House) -> None:
+    gate = LayeredGate(house.policy(), no_grants)
+    call, footprint = bash("touch x")
+    said = Said(**{digest_of(call, house.context()): Verdict("allowed", "once", "once", "ada")})
+    assert isinstance(await gate.judge(*bash("touch y"), house.context(), said), Ask)
+    assert isinstance(await gate.judge(call, footprint, replace(house.context(), person="bob"), said), Ask)
+    assert isinstance(await gate.judge(call, footprint, house.context(), said), Allow)
+    assert isinstance(await gate.judge(call, footprint, house.context(), said), Ask)
+
+
+async def test_a_refusal_and_a_deadline_are_reasons_for_the_model(house: House) -> None:
+    gate = LayeredGate(house.policy(), no_grants)
+    call, footprint = bash("touch x")
+    digest = digest_of(call, house.context())
+    denied = await gate.judge(call, footprint, house.context(), Said(**{digest: Verdict("denied", word="use y instead")}))
+    assert isinstance(denied, Deny)
+    assert "use y instead" in denied.reason
+    expired = await gate.judge(call, footprint, house.context(), Said(**{digest: Verdict("expired")}))
+    assert isinstance(expired, Deny)
+    assert "in time" in expired.reason
+
+
+async def test_an_answer_does_not_open_what_is_sensitive_or_denied(house: House) -> None:
+    gate = LayeredGate(house.policy(deny=["Bash(touch:*)"]), no_grants)
+    for command in ("cat ~/.ssh/id_rsa", "touch x"):
+        call, footprint = bash(command)
+        said = Said(**{digest_of(call, house.context()): Verdict("allowed")})
+        assert isinstance(await gate.judge(call, footprint, house.context(), said), Deny)
+        assert said.asked == []
+
+
+async def test_a_question_waits_for_a_person_and_brings_the_word_back(house: House) -> None:
+    gate = LayeredGate(house.policy(), no_grants)
+    question = Question("question", "Which?", "", (Choice("1", "red"), Choice("2", "blue")), "")
+    call, footprint = ToolCall("t.1", "AskUser", {"question": "Which?"}, ""), Footprint(effect="house", question=question)
+    asked = await gate.judge(call, footprint, house.context(), Said())
+    assert isinstance(asked, Ask)
+    assert asked.question.digest == digest_of(call, house.context())
+    answered = await gate.judge(call, footprint, house.context(), Said(**{asked.question.digest: Verdict("allowed", word="2")}))
+    assert answered == Allow("question", None, "2")
+
+
+async def test_a_hook_may_refuse(house: House) -> None:
+    async def hook(call: ToolCall, footprint: Footprint, context: CallContext) -> Deny:
+        return Deny("hook: no-touch", f"{call.name} is not wanted")
+
+    decision = await LayeredGate(house.policy(), no_grants, hook).judge(*bash("ls"), house.context(), Said())
+    assert decision == Deny("hook: no-touch", "Bash is not wanted")
+
+
+async def test_policy_and_approval_see_what_a_hook_rewrote(house: House) -> None:
+    async def hook(call: ToolCall, footprint: Footprint, context: CallContext) -> tuple[ToolCall, Footprint]:
+        return bash("cat ~/.ssh/id_rsa") if call.arguments["command"] == "bad" else bash("touch y")
+
+    gate = LayeredGate(house.policy(), no_grants, hook)
+    assert isinstance(await gate.judge(*bash("bad"), house.context(), Said()), Deny)
+    digest = digest_of(bash("touch y")[0], house.context())
+    decision = await gate.judge(*bash("ls"), house.context(), Said(**{digest: Verdict("allowed")}))
+    assert decision == Allow("approval: once", {"command": "touch y"})
+
+
+async def test_the_digest_depends_on_everything_that_matters_and_on_no_order(house: House) -> None:
+    call = ToolCall("t.1", "Write", {"file_path": "a", "content": "b"}, "x")
+    context = house.context()
+    same = ToolCall("t.9", "Write", {"content": "b", "file_path": "a"}, "y")
+    assert digest_of(call, context) == digest_of(same, context)
+    others = [
+        digest_of(replace(call, name="Edit"), context),
+        digest_of(replace(call, arguments={"file_path": "a", "content": "c"}), context),
+        digest_of(call, replace(context, person="bob")),
+        digest_of(call, replace(context, cwd=house.home)),
+    ]
+    assert len({digest_of(call, context), *others}) == 5
+
+
+async def test_a_long_command_is_shown_from_both_ends(house: House) -> None:
+    command = "touch start\n" + "touch x\n" * 1000 + "touch the-end"
+    decision = await LayeredGate(house.policy(), no_grants).judge(*bash(command), house.context(), Said())
+    assert isinstance(decision, Ask)
+    assert "touch start" in decision.question.detail
+    assert "the-end" in decision.question.detail
+    assert len(decision.question.detail) < 3000
