@@ -90,7 +90,7 @@ async def process(
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
     """Runs inside; asked to end, then killed. ``core``: where it may run."""
     pinned = [*(["taskset", "-c", str(core)] if core is not None else []), *command]
-    with open(log or os.devnull, "ab") as out:
+    with (log or Path(os.devnull)).open("ab") as out:
         child = await asyncio.create_subprocess_exec(
             *pinned, stdout=asyncio.subprocess.PIPE, stderr=out, cwd=ROOT, env={**os.environ, **(env or {})}
         )

@@ -23,6 +23,7 @@ from ohmo.lifecycle import failure_of
 log = structlog.get_logger("ohmo.delivery")
 FIRST_AFTER = 0.7  # seconds of text before a draft is worth a message: short answers come whole
 LEAST = 0.1  # seconds between previews
+QUIET = 0.25  # seconds a turn runs before anything is shown of it: an answer that is there by then needs no typing
 Way = Literal["off", "edits", "preview"]
 
 
@@ -39,6 +40,15 @@ class _Slot:
     receipt: Receipt | None = None
     refused: bool = False
     bell: asyncio.Event = field(default_factory=asyncio.Event)
+    begins: asyncio.TimerHandle | None = None
+    life: asyncio.Task[None] | None = None
+
+    def end(self) -> None:
+        """The turn is over, or nobody looks any more."""
+        if self.begins is not None:
+            self.begins.cancel()
+        if self.life is not None:
+            self.life.cancel()
 
     def shown(self, most: int) -> str:
         """Text and the line of what is being done, cut to ``most`` characters from the front."""
@@ -61,20 +71,25 @@ class Drafts:
     ) -> None:
         self._channel, self._name, self._events, self._open_draft, self._new_id = channel, name, events, open_draft, new_id
         self._way: Way = way if way is not None else _best(channel)
-        self._slots: dict[str, tuple[_Slot, asyncio.Task[None]]] = {}
+        self._slots: dict[str, _Slot] = {}
 
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
-            with self._events() as events:
-                async for thread, event in events:
-                    self._note(thread, event, group)
+            try:
+                with self._events() as events:
+                    async for thread, event in events:
+                        self._note(thread, event, group)
+            finally:
+                for slot in self._slots.values():
+                    slot.end()
+                self._slots.clear()
 
     def shown(self, row: OutRow, receipts: Sequence[Receipt]) -> None:
         """Told by delivery: a row is visible now."""
         if row.row.kind != "draft" or not receipts:
             return
-        for slot, _ in self._slots.values():
+        for slot in self._slots.values():
             if slot.row == row.row.id:
                 slot.receipt = receipts[0]
                 slot.bell.set()
@@ -83,13 +98,12 @@ class Drafts:
         if isinstance(event, TurnStarted):
             self._start(thread, event, group)
             return
-        held = self._slots.get(thread)
-        if held is None or held[0].turn != event.turn:
+        slot = self._slots.get(thread)
+        if slot is None or slot.turn != event.turn:
             return
-        slot = held[0]
         match event:
             case TurnEnded():
-                held[1].cancel()
+                slot.end()
                 del self._slots[thread]
             case TextDelta(_, text):
                 slot.text = text if slot.void else slot.text + text
@@ -111,9 +125,13 @@ class Drafts:
         if place is None or place.channel != self._name or place.account != self._channel.account:
             return
         if (old := self._slots.pop(thread, None)) is not None:
-            old[1].cancel()
-        slot = _Slot(event.turn, place)
-        self._slots[thread] = (slot, group.create_task(self._live(thread, slot), name=f"draft.{event.turn}"))
+            old.end()
+        self._slots[thread] = slot = _Slot(event.turn, place)
+
+        def begin() -> None:
+            slot.life = group.create_task(self._live(thread, slot), name=f"draft.{slot.turn}")
+
+        slot.begins = asyncio.get_running_loop().call_later(QUIET, begin)
 
     async def _live(self, thread: str, slot: _Slot) -> None:
         """One turn's visible life: ends by cancellation at the turn's end."""
@@ -141,6 +159,8 @@ class Drafts:
     async def _previews(self, slot: _Slot) -> None:
         interval = self._channel.capabilities.revise
         pause = max(LEAST, interval.total_seconds() if interval is not None else LEAST)
+        await slot.bell.wait()
+        await asyncio.sleep(min(FIRST_AFTER, pause))
         async for text in self._news(slot, pause):
             await self._revise(slot, None, text)
 
