@@ -1,0 +1,76 @@
+"""One Chromium, one event loop; a daemon, a model and pages without errors for each test."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest_asyncio
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+
+from tests.browser.conftest import FLAGS
+from tests.browser.real.daemon import Daemon
+from tests.platforms.model.server import ModelServer, serving
+
+OpenPage = Callable[[str], Awaitable[Page]]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def chromium() -> AsyncIterator[Browser]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def model() -> AsyncIterator[ModelServer]:
+    """It outlives the daemon, as a real endpoint does."""
+    async with serving(ModelServer()) as server:
+        yield server
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def daemon(home: Path, model: ModelServer) -> AsyncIterator[Daemon]:
+    made = Daemon(home, model.url)
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def pages(chromium: Browser) -> AsyncIterator[OpenPage]:
+    """Opens a page in one browser profile: cookie and storage are shared. What the console complains about fails the test, except that a
+    house which was killed cannot be reached."""
+    context = await chromium.new_context(viewport={"width": 1100, "height": 800}, locale="en-GB", timezone_id="UTC")
+    context.set_default_timeout(30_000)
+    errors: list[str] = []
+
+    def heard(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and "net::ERR_" not in message.text:
+            errors.append(message.text)
+
+    async def opened(url: str) -> Page:
+        page = await context.new_page()
+        page.on("console", heard)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        await page.goto(url)
+        return page
+
+    yield opened
+    await context.close()
+    assert errors == []
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(pages: OpenPage, daemon: Daemon) -> Page:
+    """A new chat, logged in by the link that the daemon printed."""
+    opened = await pages(daemon.link)
+    await opened.wait_for_selector("#empty:not([hidden])")
+    return opened

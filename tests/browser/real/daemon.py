@@ -1,0 +1,121 @@
+"""The real daemon in a process of its own: start it, kill it, start it again at the same door."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import sys
+from asyncio.subprocess import PIPE, STDOUT, Process
+from pathlib import Path
+from typing import Any
+
+LINK = re.compile(r"http://\S+/login\?code=\S+")
+START, END = 60.0, 30.0  # seconds: two cores, many tests
+
+
+def free_port() -> int:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        return int(door.getsockname()[1])
+
+
+class Daemon:
+    """One home, one port, as many lives as a test wants."""
+
+    def __init__(self, home: Path, model: str) -> None:
+        self.home = home
+        self.workspace = home.parent / "workspace"
+        self.workspace.mkdir(exist_ok=True)
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.link = ""
+        self._process: Process | None = None
+        self._said: list[str] = []
+        self._reading: asyncio.Task[None] | None = None
+        config = {
+            "profiles": {
+                "default": {"provider": "anthropic", "base_url": model, "api_key": "sk-ant-test", "models": ["claude-sonnet-4-5"]}
+            },
+            "workspace": str(self.workspace),
+            "control": {"listen": f"127.0.0.1:{self.port}"},
+        }
+        path = home / "config.yaml"
+        path.write_text(json.dumps(config), encoding="utf-8")
+        path.chmod(0o600)
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("OHMO", "ANTHROPIC_", "OPENAI_"))}
+        return {**kept, "OHMO_HOME": str(self.home), "NO_COLOR": "1"}
+
+    async def start(self) -> None:
+        """Returns when it printed its link."""
+        assert self._process is None, "it is running already"
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "ohmo", "run", env=self._environment(), stdin=asyncio.subprocess.DEVNULL, stdout=PIPE, stderr=STDOUT
+        )
+        printed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._reading = asyncio.create_task(self._read(self._process, printed))
+        try:
+            async with asyncio.timeout(START):
+                self.link = await printed
+        except TimeoutError:
+            raise AssertionError(f"no link after {START} s:\n{self.said}") from None
+
+    async def _read(self, process: Process, printed: asyncio.Future[str]) -> None:
+        assert process.stdout is not None
+        async for line in process.stdout:
+            self._said.append(line.decode(errors="replace"))
+            found = LINK.search(self._said[-1])
+            if found is not None and not printed.done():
+                printed.set_result(found[0])
+        if not printed.done():
+            printed.set_exception(AssertionError(f"ended with {await process.wait()}:\n{self.said}"))
+
+    @property
+    def said(self) -> str:
+        return "".join(self._said)
+
+    async def kill(self) -> None:
+        """``kill -9``."""
+        await self._end(signal.SIGKILL)
+
+    async def stop(self) -> int:
+        """As Ctrl-C does."""
+        return await self._end(signal.SIGINT)
+
+    async def _end(self, how: signal.Signals) -> int:
+        assert self._process is not None, "it is not running"
+        process, self._process = self._process, None
+        if process.returncode is None:
+            process.send_signal(how)
+        async with asyncio.timeout(END):
+            code = await process.wait()
+            if self._reading is not None:
+                await self._reading
+        return code
+
+    async def close(self) -> None:
+        if self._process is not None:
+            await self.kill()
+
+    async def ask(self, *arguments: str) -> Any:
+        """What a command of the keyboard says with ``--json``."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "ohmo",
+            *arguments,
+            "--json",
+            env=self._environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+        async with asyncio.timeout(END):
+            out, err = await process.communicate()
+        assert process.returncode == 0, (out + err).decode()
+        return json.loads(out)
