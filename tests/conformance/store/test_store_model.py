@@ -311,6 +311,29 @@ class Twins(RuleBasedStateMachine):
         claim, turn = self.turn(which)
         self.both(lambda store: store.consume(claim, turn, f"call{call}", "d"))
 
+    @rule(place=PLACES, verdict=st.sampled_from(["allowed", "denied"]), drafted=st.booleans(), shown=st.booleans(), count=st.integers(1, 2))
+    def conversation(self, place: Any, verdict: Any, drafted: bool, shown: bool, count: int) -> None:
+        """A turn that says something, asks, is answered and goes on: deeper than chance would come."""
+        self.begin("a", place, collect=False)
+        if not self.turns:
+            return
+        if drafted:
+            self.draft(0)
+        if shown:
+            self.deliver("sent", 0)
+        self.park(0, count)
+        if shown:
+            self.deliver("sent", 0)
+        for _ in range(count):
+            self.answer(0, verdict, pressed_by=False, place=place, again=True)
+        self.consume(0, 0)
+
+    @rule(place=PLACES, fresh=st.booleans())
+    def say_stop(self, place: Any, fresh: bool) -> None:
+        command = replace(said("stop", key=self.name("c"), at=place), message=self.name("m"))
+        self.both(lambda store: store.accept([(command, Seat("", "command"))]))
+        self.stop(0, fresh, place)
+
     # speaking
 
     @rule(what=st.sampled_from(["sending", "sent", "sent", "later", "dead", "drop"]), which=SMALL)
