@@ -1,0 +1,36 @@
+"""A stage for every platform: ``async with stage("slack") as scene``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.scene import Scene, scene
+from tests.platforms.matrix.rig import rig as matrix
+from tests.platforms.slack.rig import rig as slack
+from tests.platforms.telegram.rig import rig as telegram
+
+RIGS = {"telegram": telegram, "slack": slack, "matrix": matrix}
+Stage = Callable[..., AbstractAsyncContextManager[Scene]]
+
+
+@pytest.fixture
+def work(home: Path) -> Path:
+    """The workspace: where commands may leave their traces."""
+    path = home.parent / "workspace"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def stage(home: Path) -> Stage:
+    """``stage(*platforms, **config)``; "web" is a platform too."""
+
+    def build(*platforms: str, **config: Any) -> AbstractAsyncContextManager[Scene]:
+        return scene(home, {name: RIGS[name] for name in platforms if name != "web"}, web="web" in platforms, **config)
+
+    return build

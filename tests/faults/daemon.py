@@ -1,0 +1,194 @@
+"""The real daemon as a process of its own: started, killed, started again; its API over the unix socket, what it left behind after its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import fcntl
+import os
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientError, ClientSession, ClientTimeout, UnixConnector
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0  # seconds: many processes may share few cores
+
+
+async def until(what: str, done: Callable[[], Awaitable[bool]], within: float = PATIENCE) -> None:
+    """Looks again and again; fails with ``what`` was waited for."""
+    deadline = time.monotonic() + within
+    while not await done():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within:g} s: {what}")
+        await asyncio.sleep(0.03)
+
+
+class Daemon:
+    """One home, many lives. ``channels``: those that must be connected before it counts as ready."""
+
+    def __init__(
+        self, home: Path, channels: Sequence[str] = (), command: Sequence[str] = (sys.executable, "-m", "ohmo", "run"), *, name: str = "stderr"
+    ) -> None:
+        self.home, self.lives = home, 0
+        self._channels, self._command, self._name = channels, command, name
+        self._process: asyncio.subprocess.Process | None = None
+
+    def twin(self) -> Daemon:
+        """Another instance on the same home."""
+        return Daemon(self.home, self._channels, self._command, name="twin")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def said(self) -> str:
+        """Standard error of every life."""
+        return "".join(path.read_text(errors="replace") for path in sorted(self.home.glob(f"{self._name}.*")))
+
+    @property
+    def log(self) -> str:
+        return "".join(path.read_text(errors="replace") for path in sorted((self.home / "logs").glob("*.jsonl*")))
+
+    async def start(self, failpoints: str = "", *, ready: bool = True) -> None:
+        assert not self.alive
+        self.lives += 1
+        environ = {"PATH": os.environ["PATH"], "HOME": str(self.home), "OHMO_HOME": str(self.home), "OHMO_FAILPOINTS": failpoints}
+        with (self.home / f"{self._name}.{self.lives:03d}").open("wb") as errors:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, cwd=ROOT, env=environ, stdin=asyncio.subprocess.DEVNULL, stdout=errors, stderr=errors, preexec_fn=_die_with_parent
+            )  # fmt: skip
+        if ready:
+            await self.ready()
+
+    async def ready(self) -> None:
+        """The house is ready and every channel can speak."""
+
+        async def looks_ready() -> bool:
+            assert self.alive, f"the daemon ended with {self._process.returncode if self._process else None}: {self.said[-2000:]}"
+            with contextlib.suppress(ClientError, OSError):
+                status, found = await self.call("GET", "/readyz")
+                return status == 200 and all(found["channels"].get(name) for name in self._channels)
+            return False
+
+        await until(f"the daemon is ready; it said {self.said[-500:]}", looks_ready)
+
+    async def died(self, within: float = PATIENCE) -> None:
+        """Killed itself at its failpoint."""
+        assert self._process is not None
+        try:
+            code = await asyncio.wait_for(self._process.wait(), within)
+        except TimeoutError:
+            raise AssertionError(f"the failpoint was not met within {within:g} s") from None
+        assert code == -signal.SIGKILL, f"ended with {code}: {self.said[-2000:]}"
+
+    async def kill(self) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+
+    async def stop(self, within: float = PATIENCE) -> int:
+        """SIGTERM; the exit code."""
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            return await asyncio.wait_for(self._process.wait(), within)
+        except TimeoutError:
+            await self.kill()
+            raise AssertionError(f"SIGTERM did not end it within {within:g} s") from None
+
+    async def ended(self) -> int:
+        """The exit code of a life that ends by itself."""
+        assert self._process is not None
+        return await asyncio.wait_for(self._process.wait(), PATIENCE)
+
+    async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Status and JSON. Raises ClientError or OSError when nobody answers."""
+        connector = UnixConnector(str(self.home / "run" / "ohmo.sock"))
+        async with ClientSession(connector=connector, timeout=ClientTimeout(total=10)) as session:
+            async with session.request(method, f"http://localhost{path}", json=body) as response:
+                return response.status, await response.json()
+
+    async def idle(self) -> bool:
+        """Nothing waits, nothing runs, nothing is to be sent."""
+        _, status = await self.call("GET", "/api/v1/status")
+        return not any(status["inbox"].get(state) for state in ("waiting", "taken")) and not any(
+            status["outbox"].get(state) for state in ("ready", "sending")
+        )
+
+    async def histories(self) -> dict[str, list[dict[str, Any]]]:
+        """What every thread went through, by thread."""
+        _, found = await self.call("GET", "/api/v1/sessions?limit=1000")
+        histories: dict[str, list[dict[str, Any]]] = {}
+        for session in found["sessions"]:
+            items: list[dict[str, Any]] = []
+            since: int | None = 0
+            while since is not None:
+                _, page = await self.call("GET", f"/api/v1/sessions/{session['thread']}?limit=1000&since={since}")
+                items += page["history"]
+                since = page["next"]
+            histories[session["thread"]] = items
+        return histories
+
+    # after its end
+
+    def integrity(self) -> list[str]:
+        """What SQLite says of the store; empty when it is sound."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.home / 'ohmo.db'}?mode=ro", uri=True)) as connection:
+            found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
+            found += [f"foreign key: {row}" for row in connection.execute("PRAGMA foreign_key_check")]
+        return [line for line in found if line != "ok"]
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        with contextlib.closing(sqlite3.connect(f"file:{self.home / 'ohmo.db'}?mode=ro", uri=True)) as connection:
+            return connection.execute(statement).fetchall()
+
+    async def left_behind(self) -> list[str]:
+        """Processes, a held lock, temp files: what is still there 5 s after the end."""
+        deadline = time.monotonic() + 5
+        while (found := [*_orphans(self.home.parent), *self._held()]) and time.monotonic() < deadline:
+            await asyncio.sleep(0.1)
+        strays = [path for pattern in ("*.tmp*", "*.part", "*.new", "*-journal") for path in self.home.rglob(pattern)]
+        return found + [f"temp file {path}" for path in strays]
+
+    def _held(self) -> list[str]:
+        with (self.home / "lock").open("rb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return ["the lock of the home is still held"]
+        return []
+
+
+def _orphans(place: Path) -> list[str]:
+    """Processes that work below this folder or were started with it in their environment or on their command line."""
+    found: list[str] = []
+    name = str(place).encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        if int(process.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes()
+            if name in words or name in (process / "environ").read_bytes() or name in os.fsencode((process / "cwd").readlink()):
+                found.append(f"process {process.name}: {words.replace(bytes(1), b' ')[:200].decode(errors='replace')}")
+    return found
+
+
+def _die_with_parent() -> None:
+    """A test run that is killed leaves no daemon behind (Linux: prctl(2), PR_SET_PDEATHSIG)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)

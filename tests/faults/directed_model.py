@@ -1,0 +1,46 @@
+"""A model that does what the person's own words say, so that many threads and daemons can share one server without a common script.
+
+``m-7-3fa9 #run{echo x >> counter} #chunks{20} #pace{0.1} #wait{2}``: calls Bash once, then answers in 20 pieces, 0.1 s apart, after 2 s.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.platforms.model.script import Asked, Call, Turn
+from tests.platforms.model.server import ModelServer
+
+MARKER = re.compile(r"m-\d+-[0-9a-f]{8}")
+_DIRECTION = re.compile(r"#(\w+)\{([^}]*)\}")
+TAIL = " ".join(f"word{number}" for number in range(20))
+
+
+def answer_to(marker: str) -> str:
+    """The one right answer."""
+    return f"echo: {marker} {TAIL} end"
+
+
+def directed(asked: Asked) -> Turn:
+    said = asked.said
+    markers, wanted = MARKER.findall(said), dict(_DIRECTION.findall(said))
+    if "run" in wanted and not results(asked.body):
+        return Turn(calls=(Call("Bash", {"command": wanted["run"], "description": "count"}),), delay=float(wanted.get("wait", 0)))
+    text = answer_to(markers[-1]) if markers else "no marker"
+    return Turn(text, chunks=int(wanted.get("chunks", 3)), between=float(wanted.get("pace", 0)), delay=float(wanted.get("wait", 0)))
+
+
+def results(body: dict[str, Any]) -> list[str]:
+    """Texts of the tool results that answer the last model step; empty when a person spoke last."""
+    content = body["messages"][-1]["content"]
+    found = [block for block in content if isinstance(block, dict) and block["type"] == "tool_result"] if isinstance(content, list) else []
+    return [_text(block.get("content", "")) for block in found]
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(str(part.get("text", "")) for part in content)
+
+
+def told(model: ModelServer, marker: str) -> list[str]:
+    """Every tool result that the model was given in the turn of ``marker``."""
+    return [text for asked in list(model.asked) if marker in asked.said for text in results(asked.body)]
