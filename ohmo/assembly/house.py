@@ -105,6 +105,7 @@ async def build_house(
         open_question=questions.at, per_person=config.sessions.scope == "per_person",
     )  # fmt: skip
     access.learn(await store.people())
+    await questions.refresh()
     agent = build_agent(config, seams, model, store.grants)
     knot = _Knot()
     bus = MessageBus(seat=access.seat, accept=store.accept, tell=knot.tell, failpoint=seams.failpoint, bound=config.limits.queue)

@@ -25,17 +25,20 @@ class OpenQuestions:
         """The question that waits in a place for an answer."""
         return self._asked.get(place)
 
-    def hear(self, hints: Sequence[Hint]) -> None:
-        """For ``Store.listen``."""
-        if any(hint.kind in ("approval", "any") for hint in hints):
-            self._changed.set()
-
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            await self.refresh()
+        stop_hearing = self._store.listen(self._hear)
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                await self.refresh()
+        finally:
+            stop_hearing()
+
+    def _hear(self, hints: Sequence[Hint]) -> None:
+        if any(hint.kind in ("approval", "any") for hint in hints):
+            self._changed.set()
 
     async def refresh(self) -> None:
         rows = await self._store.open_questions()

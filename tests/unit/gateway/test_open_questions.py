@@ -1,0 +1,67 @@
+"""Open questions follow the store's hints."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from channels.contract import Address, ChatId
+from ohmo.contracts.store import Ask, Asked, Hint, Store
+from ohmo.contracts.tool import Question
+from ohmo.gateway.questions import OpenQuestions
+
+HERE = Address("telegram", "main", ChatId("7"))
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+class Shelf:
+    """A store of questions that tells when something changed."""
+
+    def __init__(self) -> None:
+        self.rows: list[Asked] = []
+        self.hearers: list[Callable[[Sequence[Hint]], None]] = []
+        self.reads = 0
+
+    async def open_questions(self) -> list[Asked]:
+        self.reads += 1
+        return list(self.rows)
+
+    def listen(self, hear: Callable[[Sequence[Hint]], None]) -> Callable[[], None]:
+        self.hearers.append(hear)
+        return lambda: self.hearers.remove(hear)
+
+    def tell(self, kind: Any) -> None:
+        for hear in self.hearers:
+            hear([Hint(kind, "t")])
+
+
+def asked() -> Asked:
+    question = Question("question", "Which colour?", "", (), digest="d")
+    return Asked(Ask("q", "c", question, "/"), "t", "t.1", HERE, "ada", "asked", None, NOW)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not true():
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("kind", ["approval", "any"])
+async def test_a_question_is_known_soon_after_it_was_stored_and_unknown_when_it_is_closed(kind: str) -> None:
+    shelf = Shelf()
+    questions = OpenQuestions(cast("Store", shelf))
+    living = asyncio.create_task(questions.run())
+    await until(lambda: shelf.reads == 1)
+    shelf.rows = [asked()]
+    shelf.tell(kind)
+    await until(lambda: questions.at(HERE) is not None)
+    shelf.rows = []
+    shelf.tell(kind)
+    await until(lambda: questions.at(HERE) is None)
+    living.cancel()
+    await asyncio.gather(living, return_exceptions=True)
+    assert shelf.hearers == []
