@@ -236,11 +236,13 @@ async def test_a_file_goes_up_with_its_message(house: SmallHouse, page: Page, tm
 
 
 async def test_no_model_says_what_to_do(chromium: Browser, house: SmallHouse, doors: Doors) -> None:
-    house.provider = "offline"
+    house.provider = "offline: no ANTHROPIC_API_KEY, OPENAI_API_KEY in the environment"
     page = await chromium.new_page()
     await page.goto(doors.login_link() or "")
     await expect(page.locator("#empty .setup")).to_contain_text("No model is configured yet")
-    await expect(page.locator("#empty .setup")).to_contain_text("ANTHROPIC_API_KEY")
+    await expect(page.locator("#empty .setup")).to_contain_text("no ANTHROPIC_API_KEY")
+    await page.get_by_role("button", name="run Write").click()
+    await expect(page.locator("#draft")).to_have_value("run Write file_path=notes.txt content=hello")
 
 
 async def test_who_is_not_logged_in_is_told_how(chromium: Browser, doors: Doors) -> None:

@@ -22,7 +22,8 @@ def COMMAND(ctx: click.Context, check: str | None, as_json: bool, remote: str | 
         return
     ready = "ready" if status["ready"] else "not ready yet"
     click.echo(f"ohmo {status['version']}: {ready}, started {ago(status['started'])} ago")
-    click.echo(f"model: {clean(status['model'])} ({clean(status['provider'])})")
+    model, provider = clean(status["model"]), clean(status["provider"])
+    click.echo(f"model: {provider}" if provider.startswith(model) else f"model: {model} ({provider})")
     inbox, outbox = dict(status["inbox"]), dict(status["outbox"])
     click.echo(f"inbox: {_counts(inbox)}; oldest waiting: {ago(status['oldest_waiting'])}")
     click.echo(f"outbox: {_counts(outbox)}")

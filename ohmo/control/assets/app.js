@@ -5,7 +5,7 @@ import { Composer } from "./composer.js";
 import { Fold } from "./fold.js";
 import { markdown } from "./markdown.js";
 import { newKey, Outbox } from "./outbox.js";
-import { StatusBoard } from "./status.js";
+import { offline, StatusBoard } from "./status.js";
 import { icon, node, Transcript } from "./transcript.js";
 import { call, Stream } from "./wire.js";
 
@@ -324,36 +324,43 @@ function drawChats() {
 // The empty page says what to do.
 
 const IDEAS = ["What can you do here?", "Summarise the files in my workspace", "Find every TODO in this project"];
+const BY_HAND = ["Bash: ls -la", "run Write file_path=notes.txt content=hello", "run Read file_path=notes.txt"];
+
+function setup(why) {
+  const help = node("div", "setup");
+  help.append(
+    markdown(
+      "**No model is configured yet.** Until then I answer honestly that I cannot think, but I can run a tool you name, so you can try permissions; three to begin with stand below.\n\n" +
+        "1. Put `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` into the environment, or start a model server on this machine (LM Studio, Ollama, vLLM).\n" +
+        "2. Stop and start `ohmo run`: it finds them by itself.\n\nAny other endpoint: `profiles.default.base_url` in `config.yaml`.",
+    ),
+  );
+  help.append(node("p", "muted", why));
+  return help;
+}
+
+function ideas(lines) {
+  const box = node("div", "ideas");
+  for (const line of lines) {
+    const button = node("button", "", line);
+    button.type = "button";
+    button.addEventListener("click", () => {
+      $("draft").value = line;
+      composer.typed();
+      $("draft").focus();
+    });
+    box.append(button);
+  }
+  return box;
+}
 
 function drawEmpty() {
   const empty = $("empty");
   empty.hidden = !current?.loaded || current.fold.entries.length > 0 || outbox.of(current.chat).length > 0;
   if (empty.hidden) return;
   const parts = [node("h2", "", "What shall we do?")];
-  if (status?.provider === "offline") {
-    const help = node("div", "setup");
-    help.append(
-      markdown(
-        "**No model is configured yet.** Until then I answer honestly that I cannot think, but I can run a tool you name, so you can try permissions.\n\n" +
-          "1. Put `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` into the environment, or start a model server on this machine (LM Studio, Ollama, vLLM).\n" +
-          "2. Stop and start `ohmo run`: it finds them by itself.\n\nAny other endpoint: `profiles.default.base_url` in `config.yaml`.",
-      ),
-    );
-    parts.push(help);
-  } else {
-    const ideas = node("div", "ideas");
-    for (const idea of IDEAS) {
-      const button = node("button", "", idea);
-      button.type = "button";
-      button.addEventListener("click", () => {
-        $("draft").value = idea;
-        composer.typed();
-        $("draft").focus();
-      });
-      ideas.append(button);
-    }
-    parts.push(ideas);
-  }
+  if (offline(status)) parts.push(setup(status.provider));
+  parts.push(ideas(offline(status) ? BY_HAND : IDEAS));
   empty.replaceChildren(...parts);
 }
 

@@ -16,6 +16,11 @@ function since(at) {
   return ago.format(Math.round(seconds / 86400), "day");
 }
 
+/** No model is configured: the house says so, and why. */
+export function offline(status) {
+  return /^offline\b/.test(status?.provider ?? "");
+}
+
 export class StatusBoard {
   constructor({ dots, facts, told }) {
     this.dots = dots;
@@ -73,7 +78,7 @@ export class StatusBoard {
     const sum = (counts, names) => names.reduce((total, name) => total + (counts[name] ?? 0), 0);
     const rows = [
       ["House", status.ready ? "ready" : "starting"],
-      ["Model", status.provider === "offline" ? "none configured" : `${status.model} · ${status.provider}`],
+      ["Model", offline(status) ? `none configured (${status.provider})` : `${status.model} · ${status.provider}`],
       ["Turns", `${status.turns_running} running, ${status.turns_parked} waiting for a person`],
       ["Inbox", `${sum(status.inbox, ["waiting", "taken"])} waiting${waiting}`],
       ["Outbox", `${sum(status.outbox, ["ready", "sending"])} on the way`],
