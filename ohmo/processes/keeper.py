@@ -60,11 +60,14 @@ class Keeper:
             err, err_write = os.pipe()
             ends, fds = {out: self._out, err: self._err}, (os.open(os.devnull, os.O_RDONLY), out_write, err_write)
         parent = os.getpid()
+        ready, unready = os.pipe()
         child = os.fork()
         if child == 0:
             _become(order, fds, parent, terminal=bool(order["terminal"]))
-        for fd in set(fds):
+        for fd in {*fds, unready}:
             os.close(fd)
+        os.read(ready, 1)  # ends when the child closes its copy: until then it would ignore a TERM
+        os.close(ready)
         self._pipes = ends
         return child
 

@@ -231,7 +231,6 @@ _SPECIAL: dict[str, Callable[[tuple[str, ...], bool], str]] = {
     "gh": _gh,
     "su": _always("nobody can type the password"),
     "passwd": _always("nobody can type the password; chpasswd reads a pipe"),
-    "man": _unless_fed("add | cat, or use --help"),
     "read": _unless_fed("give the value in the command"),
     "select": _always("choose in the command"),
     "adduser": lambda arguments, _fed: "" if "--gecos" in arguments or "--system" in arguments else "add --disabled-password --gecos ''",

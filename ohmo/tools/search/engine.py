@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,11 +33,12 @@ class SearchEngine:
         else:
             found = list[str]()
             async with asyncio.timeout(SECONDS):
-                async for path in ripgrep.files(self._program, root, self._sensitive.excluded_globs()):
-                    if accepts(path) and not self._hides(f"{root}/{path}"):
-                        found.append(path)
-                        if len(found) > most:
-                            break
+                async with aclosing(ripgrep.files(self._program, root, self._sensitive.excluded_globs())) as paths:
+                    async for path in paths:
+                        if accepts(path) and not self._hides(f"{root}/{path}"):
+                            found.append(path)
+                            if len(found) > most:
+                                break
         return found[:most], len(found) > most
 
     async def search(self, request: Search, most: int) -> tuple[list[Hit], bool]:
@@ -48,13 +50,14 @@ class SearchEngine:
             hits = list[Hit]()
             rows = 0
             async with asyncio.timeout(SECONDS):
-                async for hit in ripgrep.search(self._program, request, self._sensitive.excluded_globs()):
-                    if self._hides(f"{request.root}/{hit.path}"):
-                        continue
-                    hits.append(hit)
-                    rows += _rows(hit)
-                    if rows > most:
-                        break
+                async with aclosing(ripgrep.search(self._program, request, self._sensitive.excluded_globs())) as found:
+                    async for hit in found:
+                        if self._hides(f"{request.root}/{hit.path}"):
+                            continue
+                        hits.append(hit)
+                        rows += _rows(hit)
+                        if rows > most:
+                            break
         return hits, sum(map(_rows, hits)) > most
 
     async def _is_small(self, root: Path) -> bool:

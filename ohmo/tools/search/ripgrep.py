@@ -6,8 +6,8 @@ import asyncio
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 from ohmo.tools.answers import Trouble
@@ -42,7 +42,7 @@ def _tree(excluded: Iterable[str]) -> list[str]:
     return [*words, *(word for pattern in ("!.git", *(f"!{each}" for each in excluded)) for word in ("--iglob", pattern))]
 
 
-async def _output(program: Path, words: Sequence[str], cwd: Path, end: bytes) -> AsyncIterator[bytes]:
+async def _output(program: Path, words: Sequence[str], cwd: Path, end: bytes) -> AsyncGenerator[bytes, None]:
     """Records of rg's output. Raises Trouble with rg's own words when it refuses."""
     launcher = shutil.which("setpriv")
     prefix = [launcher, "--pdeathsig", "KILL", "--"] if launcher else []
@@ -81,31 +81,34 @@ async def _output(program: Path, words: Sequence[str], cwd: Path, end: bytes) ->
         await asyncio.shield(process.wait())
 
 
-async def files(program: Path, root: Path, excluded: Sequence[str]) -> AsyncIterator[str]:
+async def files(program: Path, root: Path, excluded: Sequence[str]) -> AsyncGenerator[str, None]:
     """Relative paths of all files in path order."""
-    async for record in _output(program, ["--files", "--null", *_tree(excluded), "--", "./"], root, b"\0"):
-        yield _relative(record)
+    async with aclosing(_output(program, ["--files", "--null", *_tree(excluded), "--", "./"], root, b"\0")) as records:
+        async for record in records:
+            yield _relative(record)
 
 
-async def search(program: Path, request: Search, excluded: Sequence[str]) -> AsyncIterator[Hit]:
+async def search(program: Path, request: Search, excluded: Sequence[str]) -> AsyncGenerator[Hit, None]:
     """Files with matches, in path order."""
     path, count, lines = "", 0, list[Line]()
-    cwd = request.root.parent if request.root.is_file() else request.root
-    async for record in _output(program, arguments(request, excluded), cwd, b"\n"):
-        name, null, rest = record.partition(b"\0")
-        row = _ROW.fullmatch(rest) if null else None
-        if row is None:
-            continue  # the "--" between groups
-        where = request.root.name if request.root.is_file() else _relative(name)
-        if where != path:
-            if count and (request.root.is_file() or request.accepts(path)):
-                yield Hit(path, count, tuple(lines))
-            path, count, lines = where, 0, []
-        matched = row["mark"] == b":"
-        count += matched
-        if request.mode == "content":
-            lines.append(Line(int(row["number"]), row["text"].decode("utf-8", "replace"), matched))
-    if count and (request.root.is_file() or request.accepts(path)):
+    alone = request.root.is_file()
+    cwd = request.root.parent if alone else request.root
+    async with aclosing(_output(program, arguments(request, excluded), cwd, b"\n")) as records:
+        async for record in records:
+            name, null, rest = record.partition(b"\0")
+            row = _ROW.fullmatch(rest) if null else None
+            if row is None:
+                continue  # the "--" between groups
+            where = request.root.name if alone else _relative(name)
+            if where != path:
+                if count and (alone or request.accepts(path)):
+                    yield Hit(path, count, tuple(lines))
+                path, count, lines = where, 0, []
+            matched = row["mark"] == b":"
+            count += matched
+            if request.mode == "content":
+                lines.append(Line(int(row["number"]), row["text"].decode("utf-8", "replace"), matched))
+    if count and (alone or request.accepts(path)):
         yield Hit(path, count, tuple(lines))
 
 

@@ -1,0 +1,287 @@
+"""Glob and Grep: ripgrep and the search in process give the same, and both stay out of what nobody may read."""
+
+from __future__ import annotations
+
+import string
+import subprocess
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Call
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ohmo.permissions.paths import SensitivePaths
+from ohmo.tools.answers import Trouble
+from ohmo.tools.catalogue import load_tools
+from ohmo.tools.search import inprocess, ripgrep
+from ohmo.tools.search.engine import SearchEngine
+from ohmo.tools.search.expression import portable
+from ohmo.tools.search.globs import glob_regex
+from ohmo.tools.search.request import Hit, Search
+from ohmo.tools.search.ripgrep import find_ripgrep
+from ohmo.tools.search.walk import walk
+from ohmo.tools.workbench import Limits, Workbench
+
+NAMES = st.sampled_from(["a.py", "b.txt", ".hidden", "c d.md", "Übung.py", "x.log", "build", "src", ".git2", "id_rsa"])
+FOLDERS = st.lists(st.sampled_from(["src", "build", ".dot", "deep", "Ümlaut", ".ssh"]), max_size=3).map("/".join)
+TEXTS = st.lists(st.sampled_from(["foo", "bar foo", "FOO", "x = 1", "", "naïve café", "a\tb", "foo\r", "日本 foo"]), max_size=6).map(
+    "\n".join
+)
+BODIES = st.one_of(
+    TEXTS.map(lambda text: text.encode()),
+    TEXTS.map(lambda text: text.encode() + b"\n"),
+    st.just(b"foo\0bar\nfoo\n"),
+    st.just(b"foo \xff\xfe\n"),
+)
+IGNORED = st.lists(
+    st.sampled_from(
+        [
+            "*.log",
+            "build/",
+            "/src",
+            "!*.py",
+            "**/deep",
+            "src/*.txt",
+            "*.py",
+            "# note",
+            "",
+            "b.txt",
+            "deep/**",
+            "!b.txt",
+            ".hidden",
+            "c d.md",
+            "[ab].*",
+        ]
+    ),
+    max_size=4,
+).map("\n".join)
+TREES = st.fixed_dictionaries(
+    {
+        "files": st.dictionaries(st.tuples(FOLDERS, NAMES).map(lambda pair: "/".join(filter(None, pair))), BODIES, max_size=12),
+        "ignores": st.dictionaries(FOLDERS, IGNORED, max_size=3),
+        "repositories": st.lists(FOLDERS, max_size=2),
+        "root": st.sampled_from(["", "src", "src/deep"]),
+    }
+)
+PATTERNS = st.sampled_from(
+    ["foo", "^foo", "foo$", r"\bfoo\b", "f(o|a)o", "[a-f]oo", "x = \\d", "o{2}", "é", "^$", ".", r"\s", "(?i)foo", "foo|bar", r"b\w+"]
+)
+
+
+def plant(root: Path, tree: dict[str, object]) -> Path:
+    """Makes the tree; names that are folder and file at once stay folders."""
+    files, ignores, repositories = tree["files"], tree["ignores"], tree["repositories"]
+    assert isinstance(files, dict)
+    assert isinstance(ignores, dict)
+    assert isinstance(repositories, list)
+    start = root / str(tree["root"])
+    start.mkdir(parents=True, exist_ok=True)
+    for name, body in files.items():
+        try:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(body)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            continue
+    for folder, text in ignores.items():
+        if (root / folder).is_dir():
+            (root / folder / ".gitignore").write_text(text + "\n")
+    for folder in repositories:
+        if (root / folder).is_dir():
+            (root / folder / ".git" / "objects").mkdir(parents=True, exist_ok=True)
+            (root / folder / ".git" / "config").write_text("foo\n")
+    return start
+
+
+@pytest.mark.needs("rg")
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(tree=TREES)
+async def test_both_engines_list_the_same_files(tree: dict[str, object]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = plant(Path(folder).resolve(), tree)
+        sensitive = SensitivePaths(Path("/home/nobody"))
+        program = find_ripgrep(None)
+        assert program is not None
+        here = list(walk(root, sensitive.hides))
+        there = [path async for path in ripgrep.files(program, root, sensitive.excluded_globs())]
+        assert here == there
+
+
+@pytest.mark.needs("rg")
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    tree=TREES,
+    pattern=PATTERNS,
+    mode=st.sampled_from(["content", "files_with_matches", "count"]),
+    ignore_case=st.booleans(),
+    multiline=st.booleans(),
+    before=st.integers(0, 2),
+    after=st.integers(0, 2),
+    glob=st.sampled_from(["*", "*.py", "src/**", "**/deep/*", "{a,b}.*", "!*.py"]),
+)
+async def test_both_engines_find_the_same_lines(tree, pattern, mode, ignore_case, multiline, before, after, glob) -> None:
+    if multiline and pattern in (r"\s", "^$", "."):
+        return  # where a match is only a line end, the engines count the touched lines differently
+    with tempfile.TemporaryDirectory() as folder:
+        root = plant(Path(folder).resolve(), tree)
+        sensitive = SensitivePaths(Path("/home/nobody"))
+        program = find_ripgrep(None)
+        assert program is not None
+        regex = glob_regex(glob.removeprefix("!"))
+        request = Search(
+            root,
+            portable(pattern),
+            lambda path: (regex.fullmatch(path) is not None) is not glob.startswith("!"),
+            mode,
+            ignore_case,
+            multiline,
+            before,
+            after,
+        )
+        here = list(inprocess.search(request, sensitive.hides, lambda: False))
+        there = [hit async for hit in ripgrep.search(program, request, sensitive.excluded_globs())]
+        assert [clean(hit) for hit in here] == [clean(hit) for hit in there]
+
+
+def clean(hit: Hit) -> tuple[object, ...]:
+    return hit.path, hit.count, tuple((line.number, line.text.replace("\r", ""), line.match) for line in hit.lines)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?=x)",
+        "(?<!x)y",
+        r"(a)\1",
+        "(?P=x)",
+        "a++",
+        "a{",
+        "a{,2}",
+        r"\Q",
+        r"\pL",
+        "[[:alpha:]]",
+        "[a&&b]",
+        r"\<x",
+        "a**",
+        "(?#x)",
+        "[",
+        "(",
+        "*a",
+        r"\z",
+        "[]a]",
+        "(?x) a",
+    ],
+)
+async def test_a_pattern_one_engine_cannot_do_is_refused_by_both_in_the_same_words(
+    bench: Workbench, context, work: Path, pattern: str
+) -> None:
+    (work / "a.txt").write_text("x\n")
+    said: set[str] = set()
+    for program, small in ((None, 200), (bench.ripgrep, 0)):
+        tool = load_tools(replace(bench, ripgrep=program, limits=Limits(small_tree=small)))["Grep"]
+        result = (await tool.run(tool.input.model_validate({"pattern": pattern}), context)).result
+        assert result.error
+        said.add(result.text)
+    assert len(said) == 1
+    assert "`pattern`" in said.pop()
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["a b", "a-b", "a/b", "x#y", "\\.", "\\/", "é", '"', "a\\{2", "[\\]]", "[^\\n]", "(?:a|b)+?", "(?P<n>a)", "^a.*b$", "\\x41", "a{2,3}?"],
+)
+async def test_a_portable_pattern_is_accepted_by_ripgrep(bench: Workbench, pattern: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x\n")
+    assert bench.ripgrep is not None
+    request = Search(tmp_path, portable(pattern), lambda _: True, "count")
+    assert [hit async for hit in ripgrep.search(bench.ripgrep, request, ())] == list(
+        inprocess.search(request, lambda _: False, lambda: False)
+    )
+
+
+@given(st.text(alphabet=string.ascii_lowercase + "*?[]{},/.!\\", max_size=12))
+def test_a_file_pattern_is_understood_or_refused_never_anything_else(pattern: str) -> None:
+    try:
+        glob_regex(pattern)
+    except Trouble:
+        return
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("*.py", "a.py", True),
+        ("*.py", "src/deep/a.py", True),
+        ("src/*.py", "src/a.py", True),
+        ("src/*.py", "src/deep/a.py", False),
+        ("src/**/*.py", "src/a.py", True),
+        ("src/**/*.py", "src/x/y/a.py", True),
+        ("**/*.py", "a.py", True),
+        ("**", "x/y", True),
+        ("/a.py", "a.py", True),
+        ("/a.py", "x/a.py", False),
+        ("*.{ts,tsx}", "x/a.tsx", True),
+        ("[ab].txt", "b.txt", True),
+        ("[!ab].txt", "b.txt", False),
+        ("a?.txt", "ab.txt", True),
+        ("a?b", "a/b", False),
+        ("./x.txt", "x.txt", True),
+        ("src/", "src", False),
+    ],
+)
+def test_file_patterns_mean_what_people_know(pattern: str, path: str, matches: bool) -> None:
+    assert (glob_regex(pattern).fullmatch(path) is not None) is matches
+
+
+async def test_results_name_whole_paths_and_say_when_there_are_more(call: Call, work: Path) -> None:
+    for number in range(300):
+        (work / f"f{number:03d}.txt").write_text("match here\nother\n")
+    files = (await call("Glob", pattern="*.txt")).text.splitlines()
+    assert files[0] == str(work / "f000.txt")
+    assert len(files) == 251
+    assert "more files" in files[-1]
+    grep = (await call("Grep", pattern="match", head_limit=3)).text.splitlines()
+    assert grep[:3] == [str(work / f"f00{number}.txt") for number in range(3)]
+    assert "more matches" in grep[3]
+    content = await call("Grep", pattern="match", output_mode="content", glob="f00?.txt", head_limit=2, **{"-A": 1})
+    assert content.text.splitlines()[:2] == [f"{work}/f000.txt:1:match here", f"{work}/f000.txt-2-other"]
+    count = await call("Grep", pattern="o", path="f000.txt", output_mode="count")
+    assert count.text == f"{work}/f000.txt:1"
+    assert "no match" in (await call("Grep", pattern="nowhere")).text
+    assert (await call("Grep", pattern="x", path="gone")).error
+    assert "py" in (await call("Grep", pattern="x", type="klingon")).text
+
+
+@pytest.mark.parametrize("small", [0, 200])
+async def test_a_search_above_secrets_leaves_them_out(bench: Workbench, context, work: Path, small: int) -> None:
+    for name in (".ssh/id_rsa", ".aws/credentials", "deep/.netrc", "plain.txt"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text("needle\n")
+    tools = load_tools(replace(bench, limits=Limits(small_tree=small)))
+    for name, arguments in (("Grep", {"pattern": "needle"}), ("Glob", {"pattern": "**"})):
+        result = (await tools[name].run(tools[name].input.model_validate(arguments), context)).result
+        assert result.text == str(work / "plain.txt")
+
+
+@pytest.mark.parametrize("small", [0, 200])
+async def test_the_agents_own_secrets_are_left_out_of_a_search(bench: Workbench, context, tmp_path: Path, small: int) -> None:
+    home = tmp_path / "home" / ".ohmo"
+    (home / "run").mkdir(parents=True)
+    for name in ("config.yaml", "ohmo.db", "run/token", "SOUL.md"):
+        (home / name).write_text("needle\n")
+    tool = load_tools(replace(bench, limits=Limits(small_tree=small)))["Grep"]
+    result = (await tool.run(tool.input.model_validate({"pattern": "needle", "path": str(home)}), context)).result
+    assert result.text == str(home / "SOUL.md")
+
+
+@pytest.mark.needs("rg")
+async def test_a_cancelled_search_leaves_no_ripgrep(bench: Workbench, work: Path) -> None:
+    engine = SearchEngine(bench.ripgrep, bench.sensitive, 0)
+    (work / "a.txt").write_text("x\n" * 100_000)
+    hits, more = await engine.search(Search(work, "x", lambda _: True, "content"), 5)
+    assert more
+    assert len(hits) == 1
+    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(work) not in listing
