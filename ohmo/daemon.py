@@ -12,6 +12,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -68,6 +69,7 @@ def one_shot(config: Config) -> Generator[Path]:
     """The house in a thread of this process, for one prompt without a daemon: yields the socket's path. Takes the home's lock meanwhile.
     Raises HomeTaken, ConfigError."""
     config.home.prepare()
+    config = replace(config, channels=tuple(one for one in config.channels if one.name != "console"))  # the terminal is the prompt's
     ready: Future[Path] = Future()
     stop = threading.Event()
 

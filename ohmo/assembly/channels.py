@@ -18,6 +18,7 @@ from ohmo.gateway.link import LinkSettings
 
 _DM: tuple[Literal["off", "allowlist", "pairing", "open"], ...] = ("off", "allowlist", "pairing", "open")  # strictest first
 _GROUPS: tuple[Literal["off", "allowlist", "open"], ...] = ("off", "allowlist", "open")
+INDOORS = ("web", "console")  # platforms that live in this very process, without an SDK
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +45,15 @@ def wire(config: Config, clock: Callable[[], Any]) -> Wired:
     links = [LinkSettings("house", "house", Indoors, config.home.state("house"), _fence(ChannelPolicy()), heavy=False)]
     for one in opened:
         build = _builder(one, clock)
-        if one.manifest.name == "web":
+        if one.manifest.name in INDOORS:  # one for the life of the process: they hold what people said there
             adapter = build()
-            browser = cast("Any", adapter).browser
+            browser = cast("Any", adapter).browser if one.manifest.name == "web" else browser
             build = _always(adapter)
         label = _label(one, opened)
         state = config.home.state(label.replace("/", "-"))
         links.append(
             LinkSettings(
-                one.manifest.name,
-                label,
-                build,
-                state,
-                _fence(one.policy),
-                one.policy.streaming,
-                heavy=one.manifest.name not in ("web", "console"),
+                one.manifest.name, label, build, state, _fence(one.policy), one.policy.streaming, heavy=one.manifest.name not in INDOORS
             )
         )
     return Wired(tuple(links), _policies(opened), browser, broken)
