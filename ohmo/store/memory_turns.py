@@ -330,6 +330,8 @@ class ModelTurns(ModelMailbox):
         present = self.tables.turns.get(turn)
         if held.owner != claim.owner or present is None or present.thread != claim.thread or present.state != "running":
             return False
+        if row.outbound.address != claim.address or self.open_drafts(turn):
+            return False
         with self.transaction():
             self.say([replace(row, kind="draft")], turn, claim.thread)
         return True

@@ -94,6 +94,7 @@ def interrupt(at: Moment, claim: Claim, turn: str, closing: Closing) -> Op[None]
 
 
 def draft(at: Moment, claim: Claim, turn: str, row: PostRow) -> Op[bool]:
+    """One at a time, and only in the turn's own thread: the end of the turn takes the place of exactly that one."""
     rows = yield (
         """SELECT generation, owner, EXISTS (SELECT 1 FROM turns WHERE turn = ? AND turns.thread = threads.thread AND state = 'running')
         FROM threads WHERE thread = ?""",
@@ -101,10 +102,12 @@ def draft(at: Moment, claim: Claim, turn: str, row: PostRow) -> Op[bool]:
     )
     if not rows or rows[0][0] != claim.generation:
         raise LeaseLost
-    if rows[0][1] != claim.owner or not rows[0][2]:
-        raise Undo(False)
     home = home_of(claim)
+    if rows[0][1] != claim.owner or not rows[0][2] or home.destination(row) != home.thread:
+        raise Undo(False)
     _, numbers = yield from reserve(at, home, [row], 0, lambda count: hold(claim, count, turn))
+    if (yield from open_drafts(turn)):
+        raise Undo(False)
     yield from speak(at, home, numbers, [replace(row, kind="draft")], turn)
     return True
 

@@ -9,7 +9,7 @@ from store_words import CHAT, COMMAND, OTHER, Scene, closing, ident, model, part
 
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.messages import Usage
-from ohmo.contracts.store import ThreadSettings
+from ohmo.contracts.store import OutRow, ThreadSettings
 
 
 async def test_the_oldest_ready_thread_is_claimed_first_and_only_once(scene: Scene) -> None:
@@ -295,6 +295,28 @@ async def test_a_final_post_replaces_the_draft_that_may_have_been_said(scene: Sc
     await scene.store.sent(ident("draft"), [part(receipt="r")])
     head = (await scene.store.outgoing("slack", "T1"))[0]
     assert (head.row.target, [r.message for r in head.replaces]) == (ident("draft"), ["r"])
+
+
+async def test_a_turn_has_one_draft_at_a_time(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    assert await scene.store.draft(claim, work.turn, row("draft", kind="draft"))
+    assert not await scene.store.draft(claim, work.turn, row("second", kind="draft"))
+    await scene.deliver("draft", "r7")
+    await scene.store.release(claim, work.turn)
+    again, resumed = await scene.begin()
+    assert not await scene.store.draft(again, resumed.turn, row("third", kind="draft"))
+    await scene.finish(again, resumed.turn, row("final"))
+    assert [(head.row.id, head.row.target) for head in await scene.store.outgoing("slack", "T1")] == [(ident("final"), ident("draft"))]
+    posts = [one.row.id for one in await scene.store.history(claim.thread) if isinstance(one, OutRow)]
+    assert posts == [ident("draft"), ident("final")]
+
+
+async def test_a_draft_stands_in_the_turns_own_thread_only(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    assert not await scene.store.draft(claim, work.turn, row("draft", kind="draft", at=OTHER))
+    assert await scene.store.outgoing("slack", "T1") == []
 
 
 async def test_a_draft_that_was_not_said_is_dropped(scene: Scene) -> None:
