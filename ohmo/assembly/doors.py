@@ -94,8 +94,7 @@ class HousePeople:
 
 async def publish_wake(bus: MessageBus, wake: Wake, settings: ThreadSettings | None) -> Accepted:
     """Returns after the commit."""
-    del settings
-    return (await bus.publish([wake]))[0]
+    return (await bus.publish([wake], settings=settings))[0]
 
 
 def address_parser(board: Switchboard) -> Callable[[str], Address]:

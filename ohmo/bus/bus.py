@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from channels.errors import Unavailable
 from ohmo.bus.events import EventStream
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.errors import StoreError
-from ohmo.contracts.store import Accepted, CursorSave, Seat
+from ohmo.contracts.store import Accepted, CursorSave, Seat, ThreadSettings
 
 Seated = tuple[Arrival, Seat]
 Accept = Callable[[Sequence[Seated], CursorSave | None], Awaitable[list[Accepted]]]
@@ -23,6 +23,7 @@ class Batch:
 
     arrivals: tuple[Arrival, ...]
     cursor: CursorSave | None
+    settings: ThreadSettings | None
     stored: asyncio.Future[list[Accepted]]
 
 
@@ -38,31 +39,46 @@ class MessageBus:
         self.outbound = EventStream(bound)
         self._seat, self._accept, self._tell, self._failpoint = seat, accept, tell, failpoint
         self._width = asyncio.Semaphore(64)
+        self._stopped = False
 
-    async def publish(self, arrivals: Sequence[Arrival], cursor: CursorSave | None = None) -> list[Accepted]:
-        """Returns after the commit. Raises Unavailable (nothing may be acknowledged) and LeaseLost (the cursor is fenced off)."""
+    async def publish(
+        self, arrivals: Sequence[Arrival], cursor: CursorSave | None = None, *, settings: ThreadSettings | None = None
+    ) -> list[Accepted]:
+        """Returns after the commit. ``settings``: chosen with these arrivals, for their threads. Raises Unavailable (nothing may be acknowledged) and LeaseLost (the cursor is fenced off)."""
         self._failpoint("inbound.received")
-        batch = Batch(tuple(arrivals), cursor, asyncio.get_running_loop().create_future())
+        batch = Batch(tuple(arrivals), cursor, settings, asyncio.get_running_loop().create_future())
         await self.inbound.put(batch)
+        if self._stopped:
+            self._refuse()
         found = await batch.stored
         self._failpoint("inbound.stored")
         return found
 
     async def run(self) -> None:
         """Until cancelled; batches that were not stored by then fail with Unavailable."""
+        self._stopped = False
         try:
             async with asyncio.TaskGroup() as group:
                 while True:
-                    batch = await self.inbound.get()
                     await self._width.acquire()
+                    try:
+                        batch = await self.inbound.get()
+                    except asyncio.CancelledError:
+                        self._width.release()
+                        raise
                     group.create_task(self._store(batch), name="bus.store")
         finally:
-            while not self.inbound.empty():
-                _fail(self.inbound.get_nowait(), Unavailable("the daemon is stopping"))
+            self._stopped = True
+            self._refuse()
+
+    def _refuse(self) -> None:
+        """Nobody takes what waits any more."""
+        while not self.inbound.empty():
+            _fail(self.inbound.get_nowait(), Unavailable("the daemon is stopping"))
 
     async def _store(self, batch: Batch) -> None:
         try:
-            seated = [(arrival, self._seat(arrival)) for arrival in batch.arrivals]
+            seated = [(arrival, self._seated(arrival, batch)) for arrival in batch.arrivals]
             accepted = await self._accept(seated, batch.cursor) if seated or batch.cursor is not None else []
         except (Unavailable, StoreError) as error:
             _fail(batch, error)
@@ -70,11 +86,16 @@ class MessageBus:
             _fail(batch, Unavailable("the daemon is stopping"))
             raise
         else:
-            self._tell([(got, arrival, seat) for got, (arrival, seat) in zip(accepted, seated, strict=True) if not got.duplicate])
             if not batch.stored.done():
                 batch.stored.set_result(accepted)
+            self._tell([(got, arrival, seat) for got, (arrival, seat) in zip(accepted, seated, strict=True) if not got.duplicate])
         finally:
+            _fail(batch, Unavailable("this batch could not be stored"))  # only when nobody has said anything: a publisher never waits for ever
             self._width.release()
+
+    def _seated(self, arrival: Arrival, batch: Batch) -> Seat:
+        seat = self._seat(arrival)
+        return seat if batch.settings is None else replace(seat, settings=batch.settings)
 
 
 def _fail(batch: Batch, error: Exception) -> None:

@@ -25,8 +25,8 @@ class OpenCall:
 
 
 class Ledger(Protocol):
-    """R1's context store: the turn's durable memory. Everything that must survive goes through it; each method returns after the commit.
-    Raises LeaseLost: stop at once, somebody else owns the thread."""
+    """R1's context store: the turn's durable memory. Everything that must survive goes through it; each method returns after the commit,
+    but for a final answer: that is one transaction with its post and the end of the turn. Raises LeaseLost: stop at once, somebody else owns the thread."""
 
     async def request(self, *, shrink: bool = False) -> ModelRequest: ...  # may compact first; shrink after "prompt too long"
     def open_calls(self) -> tuple[OpenCall, ...]: ...  # calls of the last model step without a result

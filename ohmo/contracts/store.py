@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -19,11 +19,28 @@ Scope = Literal["once", "session", "always"]
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadSettings:
+    """What a person chose for one thread; None: the configuration's default."""
+
+    mode: Literal["default", "plan", "full_auto"] | None = None
+    model: str | None = None
+    busy: Literal["queue", "steer", "interrupt", "collect"] | None = None
+    workspace: str | None = None
+    title: str | None = None
+
+    def over(self, older: ThreadSettings) -> ThreadSettings:
+        """These choices, and the older ones where nothing was chosen now."""
+        chosen = {name: value for name in ("mode", "model", "busy", "workspace", "title") if (value := getattr(self, name)) is not None}
+        return replace(older, **chosen)
+
+
+@dataclass(frozen=True, slots=True)
 class Seat:
     """Where an arrival belongs: decided by the gateway (pure), applied by the store.
 
     ``command`` and ``answer`` are handled beside the mailbox by intake and never make a thread ready; that includes a
-    stranger's message, which intake refuses with a pairing card. ``ending``: stored with this ending at once.
+    stranger's message, which intake refuses with a pairing card. ``ending``: stored with this ending at once. ``settings``: chosen with it, for
+    its thread, before its turn starts.
     """
 
     person_scope: str  # "" or a person id
@@ -31,6 +48,7 @@ class Seat:
     ending: Literal["noted", "refused"] | None = None
     reason: str = ""
     hold: float = 0.0  # seconds before the thread may be claimed (albums come in pieces)
+    settings: ThreadSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +81,6 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadSettings:
-    """What a person chose for one thread; None: the configuration's default."""
-
-    mode: Literal["default", "plan", "full_auto"] | None = None
-    model: str | None = None
-    busy: Literal["queue", "steer", "interrupt", "collect"] | None = None
-    workspace: str | None = None
-    title: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Claim:
     """The right to write one thread; every write states its generation."""
 
@@ -95,6 +102,7 @@ class Work:
     attempts: int  # exceptions that ended an earlier try
     arrivals: tuple[Arrival, ...]
     resumed: bool
+    steps: tuple[tuple[int, Step], ...] = ()  # of a new turn: what was said, with its numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +254,12 @@ class Threads(Protocol):
         """Oldest ready threads first. An expired lease of another owner may be taken; its open turn then counts a death."""
         ...
 
+    async def begin(
+        self, owner: str, turns: Sequence[str], *, ttl: float, collect: Callable[[Claim], bool], step: ToStep
+    ) -> list[tuple[Claim, Work | None]]:
+        """``claim`` and ``work`` of at most as many threads as ``turns`` has ids, in one transaction: one commit between arrival and model."""
+        ...
+
     async def renew(self, claims: Sequence[Claim], ttl: float) -> set[Claim]:
         """Returns the lost ones."""
         ...
@@ -267,30 +281,21 @@ class Threads(Protocol):
 
     async def park(self, claim: Claim, turn: str, asks: Sequence[Ask], *, timeout: float, card: Card, closing: Closing) -> None:
         """Questions, the first one's card, turn state and the release of the lease in one transaction. One question is open per thread."""
-        ...
 
     async def finish(
-        self,
-        claim: Claim,
-        turn: str,
-        steps: Sequence[Step],
-        posts: Sequence[PostRow],
-        *,
-        state: Literal["done", "failed", "stopped"],
-        reason: str = "",
-    ) -> None:
-        """Steps, posts, the turn's end, the arrivals' endings (done: first answered, others merged; failed: dead; stopped: stopped)
-        and the release of the lease in one transaction. The first post into the turn's own thread takes the place of
-        the turn's draft, if there is one that was or may have been sent; a draft that was not is dropped."""
+        self, claim: Claim, turn: str, steps: Sequence[Step], posts: Sequence[PostRow], *,
+        state: Literal["done", "failed", "stopped"], reason: str = "", usage: Usage | None = None,
+    ) -> tuple[int, ...]:  # fmt: skip
+        """Steps, posts, usage, the turn's end, the arrivals' endings (done: first answered, others merged; failed: dead; stopped: stopped)
+        and the release of the lease in one transaction; returns the numbers of the steps. The first post into the turn's own thread takes
+        the place of the turn's draft, if there is one that was or may have been sent; a draft that was not is dropped."""
         ...
 
     async def interrupt(self, claim: Claim, turn: str, closing: Closing) -> None:
         """Busy mode interrupt: the turn stops, its arrivals end as merged (their steps stay in the transcript), the lease is given back."""
-        ...
 
     async def release(self, claim: Claim, turn: str | None = None, *, retry_after: float = 0.0, error: str | None = None) -> None:
         """Give the thread back, the turn stays open. With ``error`` the turn's attempts grow by one."""
-        ...
 
     async def reclaim(self, owner: str) -> int:
         """At boot, proven alone by the lock of the home (SQLite): all leases of others are dead at once; open turns count a death."""
@@ -344,7 +349,6 @@ class Outbox(Protocol):
 
     async def post(self, rows: Sequence[PostRow]) -> None:
         """Posts that belong to no turn (notices to the owner). A known id is ignored."""
-        ...
 
     async def outgoing(self, channel: str, account: str, threads: Collection[str] | None = None) -> list[OutRow]:
         """Heads: the oldest open row of each thread (of the given ones), whether its time has come or not."""
@@ -352,12 +356,10 @@ class Outbox(Protocol):
 
     async def sending(self, id: str, parts: Sequence[PartState]) -> None:
         """Before the first call, and after each upload or part: what will be said is frozen."""
-        ...
 
     async def sent(self, id: str, parts: Sequence[PartState]) -> None: ...
     async def unsent(self, id: str, *, retry_after: float | None, error: str, parts: Sequence[PartState] | None = None) -> None:
         """``retry_after`` None: dead letter. ``parts`` () forgets the frozen parts (only after Rejected: a plain rendering follows)."""
-        ...
 
     async def retry_post(self, id: str) -> bool:
         """An owner brings a dead row back."""
@@ -380,7 +382,6 @@ class Store(Mailbox, Threads, Approvals, Outbox, Protocol):
 
     async def audit(self, kind: str, body: str) -> None:
         """Append to this writer's hash chain."""
-        ...
 
     async def retry_arrival(self, thread: str, seq: int) -> bool:
         """An owner brings a dead arrival back as a new one under the key ``retry:<thread>.<seq>.<n>``."""

@@ -11,7 +11,7 @@ from channels.contract import Address, Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.store import Accepted, CursorSave, Ending, Kind, Pending, PersonRow, PostRow, Seat, ThreadSettings
-from ohmo.store.codec import column, from_column, read_arrival, write_arrival, write_settings
+from ohmo.store.codec import column, from_column, read_arrival, read_settings, write_arrival, write_settings
 from ohmo.store.numbers import WAITING, find_home, lock_thread, reserve, thread_id, touch
 from ohmo.store.outbox import speak
 from ohmo.store.people import save_person
@@ -123,6 +123,10 @@ def _store(at: Moment, arrival: Arrival, seat: Seat, thread: str, seq: int) -> O
     elif ending is None and isinstance(arrival, Reacted):
         ending = "noted"
     yield from insert(at, arrival, thread, seq, kind=kind, hold=seat.hold, ending=ending, reason=seat.reason)
+    if seat.settings is not None:
+        rows = yield "SELECT settings FROM threads WHERE thread = ?", (thread,)
+        chosen = seat.settings.over(read_settings(rows[0][0]))
+        yield "UPDATE threads SET settings = ? WHERE thread = ?", (write_settings(chosen), thread)
     if isinstance(arrival, Wake) and arrival.occurrence is not None:
         occurrence = arrival.occurrence
         yield (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal
@@ -61,6 +61,8 @@ class ModelMailbox(Model):
         kind, ending = self._becomes(arrival, seat, thread)
         self._put(arrival, thread, seq, kind, seat.hold, ending, seat.reason)
         self.change(thread, last_at=self.now)
+        if seat.settings is not None:
+            self.change(thread, settings=seat.settings.over(self.tables.threads[thread].settings))
         if ending is None and seat.kind in ("message", "wake"):
             self._wake(thread, self.later(seat.hold))
         if isinstance(arrival, Wake) and arrival.occurrence is not None:
@@ -176,6 +178,12 @@ class ModelTurns(ModelMailbox):
                 claims.append(Claim(new.id, new.generation, until, owner, new.address, new.session_seq, new.settings))
             return claims
 
+    async def begin(
+        self, owner: str, turns: Sequence[str], *, ttl: float, collect: Callable[[Claim], bool], step: ToStep
+    ) -> list[tuple[Claim, Work | None]]:
+        claims = await self.claim(owner, limit=len(turns), ttl=ttl)
+        return [(one, await self.work(one, turn, collect=collect(one), step=step)) for one, turn in zip(claims, turns, strict=False)]
+
     async def renew(self, claims: Sequence[Claim], ttl: float) -> set[Claim]:
         lost: set[Claim] = set()
         for claim in claims:
@@ -224,8 +232,10 @@ class ModelTurns(ModelMailbox):
                 self.give_back(claim.thread)
                 return None
             tables.turns[turn] = Turn(turn, claim.thread, "running", taken[0][0].person)
-            self.log(claim.thread, turn, [step(arrival) for _, arrival in taken], once)
-            return Work(turn, 1, 0, tuple(arrival for _, arrival in taken), resumed=False)
+            steps = [step(arrival) for _, arrival in taken]
+            numbers = self.log(claim.thread, turn, steps, once)
+            arrivals = tuple(arrival for _, arrival in taken)
+            return Work(turn, 1, 0, arrivals, resumed=False, steps=tuple(zip(numbers, steps, strict=True)))
 
     def _revised(self, letter: Letter, turn: str | None = None) -> Arrival | None:
         """With the newest edit that waits, or that ``turn`` merged; None: deleted."""
@@ -295,10 +305,13 @@ class ModelTurns(ModelMailbox):
         *,
         state: Literal["done", "failed", "stopped"],
         reason: str = "",
-    ) -> None:
+        usage: Usage | None = None,
+    ) -> tuple[int, ...]:
         self.must_hold(claim, turn)
-        with self.transaction():
-            self.log(claim.thread, turn, steps, once)
+        with self.transaction() as tables:
+            numbers = self.log(claim.thread, turn, steps, once)
+            if usage is not None:
+                tables.usage[f"{turn}.{len(tables.usage)}"] = (self.now.date().isoformat(), usage)
             drafts = [draft for draft in self.open_drafts(turn) if self.standing(draft) is not None]
             said = list(posts)
             own = [i for i, post in enumerate(said) if post.outbound.address == claim.address]
@@ -310,6 +323,7 @@ class ModelTurns(ModelMailbox):
                 self.end(letter, ending, "" if state == "done" else reason)
             self._close_turn(turn, state)
             self.give_back(claim.thread)
+            return tuple(numbers)
 
     def _close_turn(self, turn: str, state: str) -> None:
         self.tables.turns[turn] = replace(self.tables.turns[turn], state=state, ended=self.now)

@@ -108,6 +108,13 @@ async def test_an_arrival_ends_with_its_effect(scene: Scene) -> None:
     assert (await scene.claim()).settings.mode == "plan"
 
 
+async def test_settings_that_come_with_an_arrival_hold_before_its_turn_and_keep_older_choices(scene: Scene) -> None:
+    thread = (await scene.hear(said("/mode plan"), seat=COMMAND))[0].thread
+    await scene.store.end_arrival(thread, 1, "answered", settings=ThreadSettings(mode="plan", title="T"))
+    await scene.hear(said("go"), seat=Seat("", "message", settings=ThreadSettings(mode="full_auto", model="small")))
+    assert (await scene.claim()).settings == ThreadSettings(mode="full_auto", model="small", title="T")
+
+
 async def test_a_person_of_a_thread_has_a_thread_of_its_own(scene: Scene) -> None:
     first = (await scene.hear(said("a"), seat=Seat("ada", "message")))[0]
     second = (await scene.hear(said("b"), seat=Seat("bob", "message")))[0]
