@@ -27,11 +27,10 @@ _DROPPED = (
     "video",
 )
 _AROUND = ("nav", "footer", "aside")
-_DEEPEST = 200
 
 
 def to_markdown(html: str, url: str) -> str:
-    """Main text of the page with its title on top. Very deep trees come back as plain text."""
+    """Main text of the page with its title on top. Very deep pages come back as plain text."""
     soup = BeautifulSoup(html, "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     for tag in soup(_DROPPED):
@@ -47,38 +46,10 @@ def to_markdown(html: str, url: str) -> str:
         link["href"] = urljoin(url, str(link["href"]))
     for image in body.find_all("img"):
         image.replace_with(f"[image: {image.get('alt')}]" if image.get("alt") else "")
-    if _depth(html) > _DEEPEST:
-        text = body.get_text("\n", strip=True)
-    else:
+    try:
         text = MarkdownConverter(heading_style="ATX", bullets="-", escape_underscores=False, escape_asterisks=False).convert_soup(body)
+    except RecursionError:  # thousands of tags inside each other
+        text = body.get_text("\n", strip=True)
     text = re.sub(r"[ \t]+\n", "\n", text)
     text = re.sub(r"\n{3,}", "\n\n", text).strip()
     return f"# {title}\n\n{text}" if title and not text.startswith(f"# {title}") else text
-
-
-def _depth(html: str) -> int:
-    """A cheap upper bound of nesting, so that recursion cannot end the thread."""
-    deep = most = 0
-    for match in re.finditer(r"<(/?)([a-zA-Z][\w-]*)[^>]*?(/?)>", html):
-        if match[2].lower() in (
-            "br",
-            "img",
-            "hr",
-            "meta",
-            "link",
-            "input",
-            "p",
-            "li",
-            "td",
-            "tr",
-            "th",
-            "option",
-            "dt",
-            "dd",
-            "source",
-            "wbr",
-        ):
-            continue
-        deep += -1 if match[1] else (0 if match[3] else 1)
-        most = max(most, deep)
-    return most
