@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import structlog
 
+from channels.errors import Unavailable
 from ohmo.assembly.agent import build_model
 from ohmo.assembly.channels import wire
 from ohmo.assembly.house import House, build_house
@@ -60,7 +61,7 @@ def serve(config: Config, *, safe: bool = False) -> int:
         return _say(str(error), TAKEN)
     except Fatal as error:
         return _say(str(error), CRASHED)
-    except OhmoError as error:
+    except (OhmoError, Unavailable) as error:
         return _say(str(error), FAILED)
 
 
@@ -155,7 +156,7 @@ async def _until_stopped(house: House, stopping: asyncio.Event) -> None:
 @asynccontextmanager
 async def living(config: Config, seams: Seams) -> AsyncGenerator[tuple[House, Doors]]:
     """The house, started in order; on the way out stopped in reverse. The caller owns the home."""
-    config.workspace.mkdir(parents=True, exist_ok=True)
+    _prepare_workspace(config.workspace)
     wired = wire(config, seams.clock)
     async with AsyncExitStack() as stack:
         store, warnings = await stack.enter_async_context(
@@ -179,6 +180,14 @@ async def living(config: Config, seams: Seams) -> AsyncGenerator[tuple[House, Do
         finally:
             house.truth.ready = False
             await house.pool.drain(DRAIN)
+
+
+def _prepare_workspace(folder: Path) -> None:
+    """Raises ConfigError: it is no folder, or cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"workspace: {folder} cannot be used as a folder ({error.strerror}); set workspace to one you own") from error
 
 
 def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitable[object]]]]:

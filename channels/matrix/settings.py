@@ -18,6 +18,13 @@ class MatrixSettings(BaseModel):
     password: str | None = Field(default=None, repr=False)
     encryption: bool = False
 
+    @field_validator("encryption")
+    @classmethod
+    def _not_yet(cls, value: bool) -> bool:
+        if value:
+            raise ValueError("true comes in a later version; set it to false and use rooms without encryption")
+        return value
+
     @field_validator("homeserver")
     @classmethod
     def _an_origin(cls, value: str) -> str:

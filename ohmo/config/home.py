@@ -74,8 +74,9 @@ class Home:
                 (self.root / name).mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"{self.root}: cannot use this folder as home ({error.strerror}); set OHMO_HOME to one you own") from error
-        if not os.access(self.root, os.R_OK | os.W_OK | os.X_OK):
-            raise ConfigError(f"{self.root}: not readable and writable for you; set OHMO_HOME to a folder you own")
+        for folder in (self.root, *(self.root / name for name in _FOLDERS)):
+            if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+                raise ConfigError(f"{folder}: not readable and writable for you; chown and chmod it, or set OHMO_HOME to a folder you own")
 
 
 def find_home(environ: Mapping[str, str]) -> Home:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
-_RULE = re.compile(r"[A-Za-z_][\w*-]*(?:\(.+\))?", re.DOTALL)
+_RULE = re.compile(r"(?P<tool>[A-Za-z_][\w*-]*)(?:\(.+\))?", re.DOTALL)
+# What rules may name, beside mcp__server__tool.
+TOOLS = ("AskUser", "Bash", "Edit", "Glob", "Grep", "KillShell", "Read", "TodoWrite", "WebFetch", "WebSearch", "Write")
 
 
 def flag(value: object) -> object:
@@ -94,9 +97,23 @@ def _expand_path(value: object, info: ValidationInfo) -> object:
 
 
 def _rule(value: object, info: ValidationInfo) -> object:
-    if isinstance(value, str) and _RULE.fullmatch(value.strip()) is None:
-        raise ValueError(f"{value!r} is not a rule; write Tool or Tool(pattern), for example Bash(git status:*) or Read(${{WORKSPACE}}/**)")
+    if isinstance(value, str):
+        match = _RULE.fullmatch(value.strip())
+        if match is None:
+            raise ValueError(
+                f"{value!r} is not a rule; write Tool or Tool(pattern), for example Bash(git status:*) or Read(${{WORKSPACE}}/**)"
+            )
+        _known_tool(match["tool"])
     return _expand_text(value.strip() if isinstance(value, str) else value, info)
+
+
+def _known_tool(name: str) -> None:
+    """A rule for a tool that does not exist would guard nothing, silently."""
+    if name in TOOLS or "*" in name or name.startswith("mcp__"):
+        return
+    lower = {tool.lower(): tool for tool in TOOLS}
+    guess = difflib.get_close_matches(name.lower(), lower, n=1)
+    raise ValueError(f"there is no tool {name!r}, " + (f"did you mean {lower[guess[0]]}?" if guess else f"only {', '.join(TOOLS)}"))
 
 
 def _many(value: object) -> object:

@@ -110,6 +110,28 @@ def test_a_wrong_configuration_is_code_78_and_a_line_for_each_problem(home: Path
         assert said.stderr.splitlines() == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "workspace: ${OHMO_HOME}/config.yaml",
+            "ohmo: workspace: {home}/config.yaml cannot be used as a folder (File exists); set workspace",
+        ),
+        (
+            "channels: {matrix: {enabled: true, access_token: x, encryption: true}}",
+            "config.yaml:1: channels.matrix.encryption: true comes in",
+        ),
+    ],
+)
+def test_what_only_the_start_finds_out_is_one_line_too(home: Path, text: str, line: str) -> None:
+    (home / "config.yaml").write_text(text, encoding="utf-8")
+    (home / "config.yaml").chmod(0o600)
+    said = ohmo(home, "run", OHMO__CONTROL__LISTEN="null")
+    assert said.returncode == 78
+    assert said.stderr.startswith(line.replace("{home}", str(home)))
+    assert said.stderr.count("\n") == 1
+
+
 def test_show_hides_every_secret(home: Path) -> None:
     text = """\
 profiles: {default: {provider: openai, api_key: sk-literal-secret}}

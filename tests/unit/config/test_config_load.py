@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ohmo.config.load import Config, load
+from ohmo.config.values import TOOLS
 from ohmo.contracts.errors import ConfigError
 
 
@@ -170,6 +171,14 @@ def test_what_is_not_built_yet_is_not_silently_ignored(home: Path) -> None:
     found = problems(home, text)
     assert len(found) == 4
     assert all("comes in a later version" in line for line in found)
+
+
+def test_a_rule_for_a_tool_that_does_not_exist_would_guard_nothing_so_it_is_refused(home: Path) -> None:
+    text = "permissions:\n  deny: ['bash(rm:*)', 'Fly']\n  allow: ['mcp__notes__*', 'Bash(ls:*)']\n"
+    assert problems(home, text) == [
+        "config.yaml:2: permissions.deny[0]: there is no tool 'bash', did you mean Bash?",
+        "config.yaml:2: permissions.deny[1]: there is no tool 'Fly', only " + ", ".join(TOOLS),
+    ]
 
 
 def test_presets_fill_what_was_not_written(home: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from ohmo.config.values import Expansion, duration, flag, size
+import ohmo.tools
+from ohmo.config.values import TOOLS, Expansion, duration, flag, size
 
 KNOWN = Expansion({"OHMO_HOME": "/h/.ohmo", "WORKSPACE": "/w", "HOME": "/h"})
 
@@ -56,3 +59,10 @@ def test_a_path_is_absolute() -> None:
     assert KNOWN.path("${OHMO_HOME}/y") == Path("/h/.ohmo/y")
     with pytest.raises(ValueError, match="absolute"):
         KNOWN.path("x/y")
+
+
+def test_every_tool_of_the_house_may_stand_in_a_rule() -> None:
+    found = [importlib.import_module(f"ohmo.tools.{info.name}") for info in pkgutil.iter_modules(ohmo.tools.__path__) if not info.ispkg]
+    names = {module.TOOL.name for module in found if hasattr(module, "TOOL")}
+    assert len(names) >= 9
+    assert names <= set(TOOLS)
