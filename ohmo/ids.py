@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from collections.abc import Callable
@@ -9,17 +10,24 @@ from collections.abc import Callable
 NewId = Callable[[], str]
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_PAIRS = [a + b for a in _DIGITS for b in _DIGITS]
 _TIME, _TAIL = 9, 13
 _TAIL_SPACE = 36**_TAIL
 
 
 def base36(number: int, width: int) -> str:
     """``number`` in ``width`` digits, zero padded."""
-    digits: list[str] = []
-    for _ in range(width):
-        number, rest = divmod(number, 36)
-        digits.append(_DIGITS[rest])
-    return "".join(reversed(digits))
+    pairs: list[str] = []
+    for _ in range((width + 1) // 2):
+        number, rest = divmod(number, 1296)
+        pairs.append(_PAIRS[rest])
+    return "".join(reversed(pairs))[-width:]
+
+
+def derived(*names: str) -> str:
+    """The id of something there is once: equal names give the equal id, on every instance and after a restart."""
+    named = "\0".join(names).encode("utf-8", "surrogatepass")
+    return base36(int.from_bytes(hashlib.sha256(named).digest()[:16]) % 36 ** (_TIME + _TAIL), _TIME + _TAIL)
 
 
 class IdSource:

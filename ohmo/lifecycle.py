@@ -7,12 +7,14 @@ import os
 import random
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import structlog
 
 log = structlog.get_logger("ohmo.lifecycle")
+T = TypeVar("T")
 
 
 def backoff(attempt: int, *, first: float = 1.0, most: float = 60.0, draw: Callable[[], float] = random.random) -> float:
@@ -28,6 +30,18 @@ async def failure_of(work: Awaitable[object]) -> Exception | None:
     except Exception as error:  # noqa: BLE001 - the named boundary of supervision: the caller decides by class
         return error
     return None
+
+
+async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """``work`` to its end, also when whoever waits is cancelled meanwhile: for a commit, whose outcome has to be known. The cancellation follows."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # looked at: nobody else will
+        raise
 
 
 async def supervised(

@@ -44,7 +44,8 @@ class MessageBus:
     async def publish(
         self, arrivals: Sequence[Arrival], cursor: CursorSave | None = None, *, settings: ThreadSettings | None = None
     ) -> list[Accepted]:
-        """Returns after the commit. ``settings``: chosen with these arrivals, for their threads. Raises Unavailable (nothing may be acknowledged) and LeaseLost (the cursor is fenced off)."""
+        """Returns after the commit. ``settings``: chosen with these arrivals, for their threads. Raises Unavailable (nothing may be acknowledged)
+        and LeaseLost (the cursor is fenced off)."""
         self._failpoint("inbound.received")
         batch = Batch(tuple(arrivals), cursor, settings, asyncio.get_running_loop().create_future())
         await self.inbound.put(batch)
@@ -90,7 +91,8 @@ class MessageBus:
                 batch.stored.set_result(accepted)
             self._tell([(got, arrival, seat) for got, (arrival, seat) in zip(accepted, seated, strict=True) if not got.duplicate])
         finally:
-            _fail(batch, Unavailable("this batch could not be stored"))  # only when nobody has said anything: a publisher never waits for ever
+            # Only when nobody has said anything: a publisher never waits for ever.
+            _fail(batch, Unavailable("this batch could not be stored"))
             self._width.release()
 
     def _seated(self, arrival: Arrival, batch: Batch) -> Seat:

@@ -6,7 +6,6 @@ Deterministic in the steps alone, so that a restart sends what would have been s
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 from ohmo.contracts.messages import CallResult, Compaction, Image, ModelStep, Step, Text, Thinking, ToolCall, UserStep
 
@@ -46,23 +45,26 @@ def _block_tokens(block: Text | Thinking | ToolCall) -> int:
 
 
 class Window:
-    """Where the conversation begins for the model. Fed with every step once, in order; ``start`` is an index into them.
+    """Where the conversation begins for the model. Fed with every step once, in order; ``start`` is an index into those not yet forgotten.
 
-    ``budget``: tokens for the conversation (the model's window less system, tools, answer and reserve).
+    ``budget``: tokens for the conversation (the model's window less system, tools, answer and reserve). What the house or the person adds
+    while the exchange runs (notices, steering, further messages of the same turn) never begins an exchange.
     """
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._sizes: list[int] = []
         self._starts: list[int] = []  # indexes where an exchange begins (a person speaks)
+        self._speaking = False  # the last step was somebody's words
         self._sum = 0
         self.start = 0
 
     def add(self, step: Step) -> None:
         """Append; may move ``start``."""
         size = step_tokens(step)
-        if isinstance(step, UserStep) and step.source != "steer":
+        if isinstance(step, UserStep) and step.source in ("message", "wake") and not self._speaking:
             self._starts.append(len(self._sizes))
+        self._speaking = isinstance(step, UserStep)
         self._sizes.append(size)
         self._sum += size
         if self._sum > self._budget:
@@ -81,7 +83,10 @@ class Window:
             self.start = start
         return self.start > before
 
-
-def visible(steps: Sequence[Step], start: int) -> tuple[Step, ...]:
-    """The steps from ``start`` on."""
-    return tuple(steps[start:])
+    def forget(self) -> int:
+        """Drop what was left out from the books; how many steps that was. ``start`` is 0 afterwards."""
+        gone, self.start = self.start, 0
+        if gone:
+            self._sizes = self._sizes[gone:]
+            self._starts = [start - gone for start in self._starts if start >= gone]
+        return gone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +13,15 @@ from weakref import WeakValueDictionary
 
 from pydantic import BaseModel, ValidationError
 
+from channels.errors import Unavailable
 from ohmo.contracts.agent import Ledger, OpenCall, Parked
+from ohmo.contracts.errors import StoreError
 from ohmo.contracts.events import ToolDone, ToolProgress, ToolStarted
 from ohmo.contracts.messages import CallStarted, ToolCall, ToolResult
-from ohmo.contracts.tool import Allow, Ask, CallContext, Deny, Footprint, Gate, Question, Tool, ToolOutput, Verdict
+from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Gate, Question, Tool, ToolOutput, Verdict
 from ohmo.engine.guard import LoopGuard
 from ohmo.engine.stream import Emit, merged
+from ohmo.providers.arguments import UNREADABLE
 
 NOT_EXECUTED = "Interrupted by a restart before it ran: not executed. Ask for it again if it is still wanted."
 UNKNOWN = "Interrupted by a restart while it ran: its effect is unknown. It was not run again. Look at what it left behind before going on, and tell the person."
@@ -76,10 +79,10 @@ class Executor:
             emit(ToolDone(turn, call.id, output.result))
 
         prepared = self._prepare(call, context)
-        if isinstance(prepared, str):
-            await end(_error(call, prepared))
-        elif one.started and prepared.footprint.effect == "once":
+        if one.started and (isinstance(prepared, str) or prepared.footprint.effect == "once"):
             await end(_error(call, UNKNOWN))
+        elif isinstance(prepared, str):
+            await end(_error(call, prepared))
         else:
             return await self._gated(turn, prepared, one, ledger, context, emit, end)
         return None
@@ -102,7 +105,7 @@ class Executor:
             approved = verdict is not None and verdict.state == "allowed"
             return verdict
 
-        decision = await self._gate.judge(call, prepared.footprint, context, answered)
+        decision = await self._judge(prepared, context, answered)
         if one.interrupted and not one.started and not approved and prepared.footprint.effect != "none" and not isinstance(decision, Deny):
             # Its absence in the log proves that it did not run; what the person saw in between may have made it unwanted.
             await end(_error(call, NOT_EXECUTED))
@@ -123,17 +126,27 @@ class Executor:
                 await end(await self._run(prepared, one, ledger, replace(context, word=word)))
         return None
 
+    async def _judge(self, prepared: _Prepared, context: CallContext, answered: Callable[[str], Awaitable[Verdict | None]]) -> Decision:
+        try:
+            return await self._gate.judge(prepared.call, prepared.footprint, context, answered)
+        except (StoreError, Unavailable):
+            raise
+        except Exception as error:  # noqa: BLE001 - what cannot be judged is not run
+            return Deny("gate", f"the call could not be judged ({type(error).__name__}: {error})")
+
     def _prepare(self, call: ToolCall, context: CallContext) -> _Prepared | str:
         tool = self._tools.get(call.name)
         if tool is None:
             return f"There is no tool named {call.name}. Tools: {', '.join(sorted(self._tools))}."
+        if set(call.arguments) == {UNREADABLE}:
+            return f"{call.name}: arguments are not valid JSON: {str(call.arguments[UNREADABLE])[:500]}"
         try:
             arguments = tool.input.model_validate(dict(call.arguments))
         except ValidationError as error:
             return self._explain(call.name, error)
         try:
             return _Prepared(call, tool, arguments, tool.footprint(arguments, context.cwd))
-        except (ValueError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - a footprint reads the arguments and the disk, both of which may be anything
             return f"{call.name}: {error}"
 
     async def _run(self, prepared: _Prepared, one: OpenCall, ledger: Ledger, context: CallContext) -> ToolOutput:
@@ -151,13 +164,18 @@ class Executor:
 
 
 async def _contained(prepared: _Prepared, context: CallContext) -> ToolOutput:
-    call = prepared.call
+    call, limit = prepared.call, asyncio.timeout_at(context.deadline)
     try:
-        async with asyncio.timeout_at(context.deadline):
+        async with limit:
             output = await prepared.tool.run(prepared.arguments, context)
-    except TimeoutError:
-        return _error(call, f"{call.name} did not end before the turn's deadline and was stopped.")
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return _error(call, f"{call.name} was cancelled from inside: its effect is unknown.")
     except Exception as error:  # noqa: BLE001 - a tool must not take the turn down; the model and the log are told
+        if isinstance(error, TimeoutError) and limit.expired():
+            return _error(call, f"{call.name} did not end before the turn's deadline and was stopped.")
         return _error(call, f"{call.name} failed: {type(error).__name__}: {error}")
     return replace(output, result=replace(output.result, call=call.id))
 

@@ -10,6 +10,7 @@ from ohmo.contracts.errors import CutOff, TooLong
 from ohmo.contracts.events import ModelDone, Status, TextDelta, TextReset
 from ohmo.contracts.messages import ModelStep, Text
 from ohmo.contracts.provider import ModelEvent, ModelRequest, Notice, Reply, Restarted
+from ohmo.engine.stream import closable
 
 Call = Callable[[ModelRequest], AsyncIterator[ModelEvent]]
 Thought = TextDelta | TextReset | ModelDone | Status
@@ -43,7 +44,7 @@ class Reasoner:
 
     async def _ask(self, turn: str, request: ModelRequest, ledger: Ledger) -> AsyncGenerator[Thought]:
         reply: Reply | None = None
-        async with aclosing(_closable(self._call(request))) as events:
+        async with aclosing(closable(self._call(request))) as events:
             async for event in events:
                 if isinstance(event, Reply):
                     reply = event
@@ -58,8 +59,3 @@ class Reasoner:
             raise CutOff
         await ledger.record(reply.step, usage=reply.usage)
         yield ModelDone(turn, text_of(reply.step), reply.usage)
-
-
-async def _closable(events: AsyncIterator[ModelEvent]) -> AsyncGenerator[ModelEvent]:
-    async for event in events:
-        yield event

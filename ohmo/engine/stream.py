@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import TypeVar, cast
 
 Item = TypeVar("Item")
 Emit = Callable[[Item], None]
+
+
+async def closable(events: AsyncIterator[Item]) -> AsyncGenerator[Item]:
+    """The same events; closing it closes ``events`` at once, if they can be closed."""
+    if not hasattr(events, "aclose"):
+        async for event in events:
+            yield event
+        return
+    async with aclosing(cast("AsyncGenerator[Item]", events)) as open_events:
+        async for event in open_events:
+            yield event
 
 
 async def merged(works: Sequence[Callable[[Emit[Item]], Awaitable[None]]], *, width: int) -> AsyncGenerator[Item]:
@@ -41,3 +53,5 @@ async def merged(works: Sequence[Callable[[Emit[Item]], Awaitable[None]]], *, wi
         if not running.done():
             running.cancel()
             await asyncio.wait([running])
+        if running.done() and not running.cancelled():
+            running.exception()  # looked at, also when whoever listened is gone
