@@ -46,7 +46,7 @@ PARTS = len(_PARTS) + 1
 
 
 def prune_batch(at: Moment, before: int, part: int) -> Op[int]:
-    """One batch of one table; fewer than BATCH: there is no more. A name outlives its body, so that it stays a duplicate."""
+    """One batch of one table; 0: there is no more. A name outlives its body, so that it stays a duplicate."""
     if part < len(_PARTS):
         rows = yield _PARTS[part], (before,)
     else:

@@ -208,9 +208,7 @@ class SqlStore(SqlReports):
         while (count := await self._driver.write(pruning.note_orphans)) > 0:
             total += count
         for part in range(pruning.PARTS):
-            while True:
-                count = await self._driver.write(lambda at, part=part: pruning.prune_batch(at, limit, part))
+            # until nothing goes: a post may go only after the one that replaced it has gone
+            while (count := await self._driver.write(lambda at, part=part: pruning.prune_batch(at, limit, part))) > 0:
                 total += count
-                if count < pruning.BATCH:
-                    break
         return total

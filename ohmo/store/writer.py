@@ -112,6 +112,7 @@ class Writer:
         except sqlite3.Error as error:
             self._dead = str(failure(error, self._path))
             connection = sqlite3.connect(":memory:")  # never written to: every operation is told why
+            self._loop.call_soon_threadsafe(self._fatal, self._dead)
         try:
             while group := self._next_group():
                 self._commit(connection, group)

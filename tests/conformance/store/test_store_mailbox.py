@@ -299,3 +299,13 @@ async def test_steps_of_a_former_session_are_pruned(scene: Scene) -> None:
     scene.clock.tick(10 * 86_400)
     await scene.store.prune(scene.clock.now)
     assert await scene.store.steps(claim.thread, 0) == []
+
+
+async def test_a_post_and_what_replaced_it_are_pruned_together(scene: Scene) -> None:
+    await scene.store.post([row("first")])
+    await scene.deliver("first")
+    await scene.store.post([row("second", kind="edit", target="first")])
+    await scene.deliver("second")
+    scene.clock.tick(86_400)
+    assert await scene.store.prune(scene.clock.now) == 2
+    assert await scene.store.outbox() == []

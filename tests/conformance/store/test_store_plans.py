@@ -79,7 +79,7 @@ async def everyday(store: SqlStore, clock: Clock) -> None:
     claim, work = await scene.begin()
     await store.renew([claim], 30)
     await store.record(claim, work.turn, [model("", ["1"]), started("1"), result("1")], usage=Usage("m", "t", 1, 1, 1, 1, 1))
-    await store.draft(claim, work.turn, row("draft", kind="draft"))
+    await store.draft(claim, work.turn, row("draft", at=claim.address, kind="draft"))
     await scene.deliver("draft")
     clock.tick(1)
     await store.steer(claim, work.turn, told)
