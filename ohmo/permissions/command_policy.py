@@ -10,7 +10,7 @@ from ohmo.contracts.tool import CallContext
 from ohmo.permissions.paths import SensitivePaths, Touch
 from ohmo.permissions.patterns import known, word_set
 from ohmo.permissions.rules import PATH_TOOLS, Rule, RuleSet, below, command_matches, path_matches
-from ohmo.permissions.ruling import Ruling
+from ohmo.permissions.ruling import Ruling, by_mode
 from ohmo.permissions.shell import Script, Shell, Simple
 from ohmo.permissions.shell.inline import hidden_code
 from ohmo.permissions.shell.paths_in import SHALLOW, goes_deep, wanted_paths
@@ -116,10 +116,10 @@ class CommandPolicy:
                 continue
             found = self._by_rule(simple, granted)
             if found is None:
-                return _mode(context, f"{simple.text!r} may change something" if simple.words else "")
+                return by_mode(context, f"{simple.text[:200]!r} may change something" if simple.words else "")
             sources.append(found)
         if not script.commands:
-            return _mode(context, "")
+            return by_mode(context)
         return sources[0] if sources else Ruling("allow", "mode", f"{context.mode}, read-only")
 
     def _by_rule(self, simple: Simple, granted: Sequence[Rule]) -> Ruling | None:
@@ -176,12 +176,3 @@ def _without_options(words: tuple[str, ...]) -> list[str]:
 def _forbidden(word: str) -> Ruling:
     reason = f"{word} touches credentials or the agent's own secrets; no tool may, in any mode; if it is needed, the person does it by hand in a terminal"
     return Ruling("deny", "sensitive", word, reason, remember=False)
-
-
-def _mode(context: CallContext, what: str) -> Ruling:
-    if context.mode == "plan":
-        reason = "plan mode: this command may change something. Use commands that only read, then show the plan; the person leaves plan mode with /mode default"
-        return Ruling("deny", "mode", "plan", reason, remember=False)
-    if context.mode == "full_auto" and context.role in ("owner", "admin"):
-        return Ruling("allow", "mode", "full_auto")
-    return Ruling("ask", "mode", context.mode, what or "it may change something")

@@ -13,7 +13,7 @@ from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.command_policy import CommandPolicy
 from ohmo.permissions.paths import SensitivePaths, Touch
 from ohmo.permissions.rules import PATH_TOOLS, Rule, RuleSet, below, host_matches, parse_rule, path_matches
-from ohmo.permissions.ruling import Ruling
+from ohmo.permissions.ruling import Ruling, by_mode
 from ohmo.permissions.shell import Shell
 
 _SEARCH = frozenset({"Glob", "Grep"})
@@ -88,7 +88,9 @@ class Policy:
         given = self._first(granted, tool, footprint, paths, every=True)
         if given is not None:
             return Ruling("allow", "grant", given.text)
-        return by_mode(context, harmless=footprint.effect in ("none", "house"))
+        if footprint.effect in ("none", "house"):
+            return Ruling("allow", "mode", context.mode)
+        return by_mode(context)
 
     @staticmethod
     def _first(rules: Sequence[Rule], tool: str, footprint: Footprint, paths: Paths, *, every: bool) -> Rule | None:
@@ -116,17 +118,3 @@ def granted_rules(grants: Sequence[Grant], context: CallContext) -> tuple[Rule, 
             except ValueError:
                 continue  # written by a later version; without it the person is asked again
     return tuple(found)
-
-
-def by_mode(context: CallContext, *, harmless: bool, what: str = "") -> Ruling:
-    """The last layer: nothing else spoke."""
-    if harmless:
-        return Ruling("allow", "mode", context.mode)
-    if context.mode == "plan":
-        reason = (
-            "plan mode: nothing may be changed. Read, search, think, then show the plan; the person leaves plan mode with /mode default"
-        )
-        return Ruling("deny", "mode", "plan", reason, remember=False)
-    if context.mode == "full_auto" and context.role in ("owner", "admin"):
-        return Ruling("allow", "mode", "full_auto")
-    return Ruling("ask", "mode", context.mode, what or "it may change something")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ohmo.contracts.tool import CallContext
+
 Layer = Literal["sensitive", "role", "deny", "ask", "shell", "allow", "grant", "mode"]
 
 
@@ -22,3 +24,13 @@ class Ruling:
     def source(self) -> str:
         """The layer and its rule, as people read it."""
         return f"{self.layer}: {self.rule}" if self.rule else self.layer
+
+
+def by_mode(context: CallContext, what: str = "it may change something") -> Ruling:
+    """The last layer, for a call that is not known to be harmless and about which nothing else spoke."""
+    if context.mode == "plan":
+        reason = f"plan mode: {what}. Only read, search and think, then show the plan; the person leaves plan mode with /mode default"
+        return Ruling("deny", "mode", "plan", reason, remember=False)
+    if context.mode == "full_auto" and context.role in ("owner", "admin"):
+        return Ruling("allow", "mode", "full_auto")
+    return Ruling("ask", "mode", context.mode, what or "it may change something")

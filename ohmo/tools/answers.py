@@ -44,13 +44,11 @@ def description(name: str, **values: object) -> str:
 
 
 def located(path: str, cwd: Path) -> Path:
-    """The file a model means: absolute, below ``~``, or relative to the working directory. Not resolved. Raises Trouble."""
-    if not path.strip() or "\0" in path:
-        raise Trouble("`file_path` is empty; give the path of a file")
+    """The file a model means: absolute, below ``~``, or relative to the working directory. Not resolved."""
     try:
         return cwd / Path(path).expanduser()
-    except RuntimeError as error:
-        raise Trouble(f"{path}: no such home directory") from error
+    except RuntimeError:  # nobody's home: a file of that very name
+        return cwd / path
 
 
 def os_words(error: OSError, path: Path) -> str:

@@ -13,6 +13,7 @@ from ohmo.processes.job import JobEnded, Stream
 from ohmo.processes.runner import Command
 from ohmo.processes.surroundings import child_environment
 from ohmo.tools.answers import Trouble, description, failed, said
+from ohmo.tools.inputs import Sound
 from ohmo.tools.jobs import Background
 from ohmo.tools.keyboard import waits_for_keyboard
 from ohmo.tools.shown import share, shown
@@ -21,7 +22,7 @@ from ohmo.tools.workbench import Workbench
 
 class BashInput(BaseModel):
     model_config = ConfigDict(extra="forbid", title="Bash")
-    command: str = Field(min_length=1, max_length=100_000)
+    command: Sound = Field(max_length=100_000)
     timeout: float | None = Field(default=None, gt=0, description="seconds")
     run_in_background: bool = False
     description: str | None = Field(default=None, description="what it does, in a few words")
@@ -47,8 +48,6 @@ class Bash:
         reason = waits_for_keyboard(self._shell.parse(arguments.command, context.cwd))
         if reason is not None:
             return failed(context, f"not run: {reason}")
-        if "\0" in arguments.command:
-            return failed(context, "not run: `command` holds a NUL character")
         if not context.cwd.is_dir():
             return failed(context, f"not run: the working directory {context.cwd} is gone")
         try:

@@ -11,6 +11,7 @@ from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
 from ohmo.tools.files.replace import replace_file
 from ohmo.tools.files.text import decode, encode, windows_ends
+from ohmo.tools.inputs import PathText
 from ohmo.tools.workbench import Workbench
 
 _MOST = 50 * 1024 * 1024
@@ -18,7 +19,7 @@ _MOST = 50 * 1024 * 1024
 
 class EditInput(BaseModel):
     model_config = ConfigDict(extra="forbid", title="Edit")
-    file_path: str = Field(min_length=1)
+    file_path: PathText
     old_string: str = Field(min_length=1)
     new_string: str
     replace_all: bool = False

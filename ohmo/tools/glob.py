@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
+from ohmo.tools.inputs import PathText, Sound
 from ohmo.tools.search.engine import SearchEngine
 from ohmo.tools.search.globs import glob_regex
 from ohmo.tools.workbench import Workbench
@@ -16,8 +17,8 @@ from ohmo.tools.workbench import Workbench
 
 class GlobInput(BaseModel):
     model_config = ConfigDict(extra="forbid", title="Glob")
-    pattern: str = Field(min_length=1)
-    path: str | None = Field(default=None, description="folder")
+    pattern: Sound
+    path: PathText | None = Field(default=None, description="folder")
 
 
 class Glob:
@@ -62,7 +63,7 @@ def _split(arguments: GlobInput, cwd: Path) -> tuple[Path, str]:
     """Where to start and what to match there: an absolute pattern brings its own folder."""
     if not arguments.pattern.startswith(("/", "~")):
         return located(arguments.path or ".", cwd), arguments.pattern
-    parts = str(Path(arguments.pattern).expanduser()).split("/")
+    parts = str(located(arguments.pattern, cwd)).split("/")
     fixed = next((index for index, part in enumerate(parts) if set(part) & set("*?[{")), len(parts) - 1)
     return Path("/".join(parts[:fixed]) or "/"), "/" + "/".join(parts[fixed:])
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.answers import Trouble, description, failed, located, os_words, said
+from ohmo.tools.inputs import PathText, Sound
 from ohmo.tools.search.engine import SearchEngine
 from ohmo.tools.search.expression import portable
 from ohmo.tools.search.globs import glob_regex
@@ -24,9 +25,9 @@ _CONTEXT = 50
 
 class GrepInput(BaseModel):
     model_config = ConfigDict(extra="forbid", title="Grep", populate_by_name=True)
-    pattern: str = Field(min_length=1)
-    path: str | None = None
-    glob: str | None = Field(default=None, description="which files, e.g. *.py")
+    pattern: Sound
+    path: PathText | None = None
+    glob: Sound | None = Field(default=None, description="which files, e.g. *.py")
     type: str | None = Field(default=None, description="py, js, rust ...")
     output_mode: Literal["content", "files_with_matches", "count"] = "files_with_matches"
     ignore_case: bool = Field(default=False, alias="-i")

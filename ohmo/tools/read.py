@@ -13,6 +13,7 @@ from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
 from ohmo.tools.files.pieces import Window, read_lines, read_piece
 from ohmo.tools.files.text import PEEK, coding_of
+from ohmo.tools.inputs import PathText
 from ohmo.tools.workbench import Workbench
 
 _IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"))
@@ -20,7 +21,7 @@ _IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
 
 class ReadInput(BaseModel):
     model_config = ConfigDict(extra="forbid", title="Read")
-    file_path: str = Field(min_length=1)
+    file_path: PathText
     offset: int = Field(default=1, ge=0, description="first line, from 1")
     limit: int | None = Field(default=None, ge=1, description="number of lines")
     char_offset: int | None = Field(default=None, ge=0, description="start inside the line `offset`, for very long lines")

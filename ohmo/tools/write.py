@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
 from ohmo.tools.files.replace import replace_file
 from ohmo.tools.files.text import Coding, decode, encode, windows_ends
+from ohmo.tools.inputs import PathText
 from ohmo.tools.workbench import Workbench
 
 
 class WriteInput(BaseModel):
     model_config = ConfigDict(extra="forbid", title="Write")
-    file_path: str = Field(min_length=1)
+    file_path: PathText
     content: str
 
 

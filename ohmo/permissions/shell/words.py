@@ -196,6 +196,8 @@ def _ansi(text: str) -> str:
 
 def _braces(word: str) -> list[str]:
     """Unquoted ``{a,b}`` become alternatives; ``{1..9}`` something unknown inside one component."""
+    if word.count(_OPEN) > _MOST:
+        return [ANY]
     found = list(itertools.islice(_alternatives(word), _MOST + 1))
     return found if len(found) <= _MOST else [ANY]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from conftest import House
+from permission_house import House
 
 from channels.contract import Choice
 from ohmo.contracts.messages import ToolCall

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import House
+from permission_house import House
 
 DENY = ("Bash(rm:*)", "Bash(git push:*)", "Bash(curl:*)", "Read(./private/**)", "Edit(./private/**)")
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from conftest import House
+from permission_house import House
 
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.store import Grant

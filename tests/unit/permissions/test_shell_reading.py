@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from conftest import House
+from permission_house import House
 
 FREE = r"""
 git status

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tool_calls import Call
 
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.tool import CallContext
@@ -16,8 +16,6 @@ from ohmo.permissions.paths import SensitivePaths
 from ohmo.tools.catalogue import load_tools
 from ohmo.tools.search.ripgrep import find_ripgrep
 from ohmo.tools.workbench import Workbench
-
-Call = Callable[..., Awaitable[ToolResult]]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import Call
+from tool_calls import Call
 
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.shell import Shell

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import Call
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
+from tool_calls import Call
 
 from ohmo.tools.answers import Trouble
 from ohmo.tools.edit import replaced
 from ohmo.tools.files.text import decode, encode
+from ohmo.tools.schema import explain
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d4944415478da63f8ffff3f0005fe02fea7d1a7b80000000049454e44ae426082"
@@ -189,7 +191,11 @@ def test_decoding_and_encoding_loses_no_byte(data: bytes) -> None:
         assert encode(*before) == data
 
 
-@pytest.mark.parametrize("path", ["", "   ", "a\0b"])
+@pytest.mark.parametrize("path", ["", "   ", "a\0b", "\ud800", "x/" * 3000])
 async def test_an_impossible_path_is_one_clear_line(call: Call, path: str) -> None:
-    with pytest.raises((Trouble, ValueError)):
-        assert (await call("Read", file_path=path)).error
+    for name, more in (("Read", {}), ("Write", {"content": "x"}), ("Edit", {"old_string": "a", "new_string": "b"})):
+        with pytest.raises(ValidationError) as wrong:
+            await call(name, file_path=path, **more)
+        text = explain(wrong.value)
+        assert text.startswith(f"{name}: the arguments do not fit")
+        assert "`file_path`" in text

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import Call
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tool_calls import Call
 
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.tools.answers import Trouble

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
 from aiohttp import web
-from conftest import Call
+from tool_calls import Call
 
 from ohmo.contracts.tool import CallContext
 from ohmo.tools.answers import Trouble

@@ -1,0 +1,147 @@
+"""What holds for every tool that is found, also for those that come later."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field, ValidationError
+
+from ohmo.contracts.tool import CallContext, Tool
+from ohmo.permissions.paths import SensitivePaths
+from ohmo.tools.catalogue import load_tools, tool_specs
+from ohmo.tools.schema import explain, schema_for_model
+from ohmo.tools.workbench import Workbench
+
+NINE = {"Read", "Write", "Edit", "Glob", "Grep", "Bash", "TodoWrite", "WebFetch", "AskUser"}
+GOOD: dict[str, dict[str, Any]] = {
+    "Read": {"file_path": "a.txt"},
+    "Write": {"file_path": "a.txt", "content": "x"},
+    "Edit": {"file_path": "a.txt", "old_string": "x", "new_string": "y"},
+    "Glob": {"pattern": "*.txt"},
+    "Grep": {"pattern": "x", "-i": True, "-C": 2, "output_mode": "content"},
+    "Bash": {"command": "echo x", "timeout": 5, "description": "say x"},
+    "BashOutput": {"bash_id": "bash_1"},
+    "KillShell": {"shell_id": "bash_1"},
+    "TodoWrite": {"todos": [{"content": "a", "status": "pending"}]},
+    "WebFetch": {"url": "http://127.0.0.1/", "prompt": "x"},
+    "AskUser": {"question": "why?", "choices": ["a", "b"]},
+}
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    return Workbench(tmp_path / "spill", SensitivePaths(tmp_path / "home"))
+
+
+@pytest.fixture
+def tools(bench: Workbench) -> dict[str, Tool[Any]]:
+    return dict(load_tools(bench))
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> CallContext:
+    (tmp_path / "a.txt").write_text("x\n")
+    return CallContext("turn", "turn.1", "thread", "ada", tmp_path, time.monotonic() + 60, "default", "owner", "session", lambda _: None)
+
+
+def nodes(schema: object) -> list[dict[str, Any]]:
+    if isinstance(schema, dict):
+        return [schema, *(node for value in schema.values() for node in nodes(value))]
+    return [node for value in schema for node in nodes(value)] if isinstance(schema, list) else []
+
+
+def test_the_nine_are_there_and_every_tool_is_tried_here(tools: dict[str, Tool[Any]]) -> None:
+    assert set(tools) >= NINE
+    assert set(tools) == set(GOOD)
+
+
+def test_the_model_sees_flat_and_short_schemas(tools: dict[str, Tool[Any]]) -> None:
+    for spec in tool_specs(tools):
+        for node in nodes(dict(spec.schema)):
+            assert not {"$ref", "$defs", "anyOf", "allOf", "title"} & {
+                key for key in node if not isinstance(node.get("properties"), dict) or key != "properties"
+            }
+        assert spec.schema["type"] == "object"
+        assert "$" not in spec.description
+        assert len(spec.description) < 500
+
+
+def test_all_tools_together_cost_few_tokens(tools: dict[str, Tool[Any]]) -> None:
+    text = json.dumps([{"name": spec.name, "description": spec.description, "parameters": spec.schema} for spec in tool_specs(tools)])
+    pieces = re.findall(r"[A-Za-z]+|\d|[^\w\s]+", text)  # a rough count, above what o200k_base makes of JSON
+    assert len(pieces) < 1900
+    assert len(text) < 6500
+
+
+@pytest.mark.parametrize("name", sorted(GOOD))
+def test_a_footprint_is_declared_without_touching_anything(tools: dict[str, Tool[Any]], name: str, tmp_path: Path) -> None:
+    tool = tools[name]
+    before = sorted(tmp_path.rglob("*"))
+    footprint = tool.footprint(tool.input.model_validate(GOOD[name]), tmp_path)
+    assert all(path.is_absolute() for path in (*footprint.reads, *footprint.writes))
+    assert not (footprint.writes and footprint.effect in ("none", "house"))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", sorted(GOOD))
+async def test_a_call_ends_in_exactly_one_result_of_its_own(tools: dict[str, Tool[Any]], context: CallContext, name: str) -> None:
+    tool = tools[name]
+    output = await tool.run(tool.input.model_validate(GOOD[name]), context)
+    assert output.result.call == context.call
+    assert output.result.text
+
+
+@pytest.mark.parametrize("name", sorted(GOOD))
+async def test_a_call_may_be_cancelled_at_once(tools: dict[str, Tool[Any]], context: CallContext, name: str) -> None:
+    tool = tools[name]
+    running = asyncio.create_task(tool.run(tool.input.model_validate(GOOD[name]), context))
+    await asyncio.sleep(0)
+    running.cancel()
+    done, _ = await asyncio.wait({running}, timeout=30)
+    assert done == {running}
+    assert running.cancelled() or running.result().result.text  # or it was done before it could be cancelled
+    assert not [path.name for path in context.cwd.rglob("*.part")]
+
+
+@pytest.mark.parametrize("name", sorted(GOOD))
+@pytest.mark.parametrize("arguments", [{}, {"nonsense": 1}, {"file_path": 5, "pattern": [], "command": None, "todos": "x", "url": {}}])
+def test_arguments_that_do_not_fit_name_the_field(tools: dict[str, Tool[Any]], name: str, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as wrong:
+        tools[name].input.model_validate(arguments)
+    text = explain(wrong.value)
+    assert text.startswith(f"{name}: the arguments do not fit; nothing was run.")
+    assert all(re.match(r"- `[\w.-]+`|\.\.\. and", line) for line in text.splitlines()[1:])
+    assert "pydantic" not in text
+
+
+class Nested(BaseModel):
+    inner: int = Field(default=1, description="a number")
+
+
+class Complicated(BaseModel):
+    many: list[Nested]
+    maybe: Nested | None = None
+    name: str | None = Field(default=None, description="who")
+    title: str = "x"
+    table: dict[str, int] = {}
+
+
+def test_a_complicated_model_comes_out_flat() -> None:
+    schema = schema_for_model(Complicated)
+    assert schema == {
+        "type": "object",
+        "properties": {
+            "many": {"items": {"properties": {"inner": {"description": "a number", "type": "integer"}}, "type": "object"}, "type": "array"},
+            "maybe": {"properties": {"inner": {"description": "a number", "type": "integer"}}, "type": "object"},
+            "name": {"type": "string", "description": "who"},
+            "title": {"type": "string"},
+            "table": {"type": "object"},
+        },
+        "required": ["many"],
+    }

@@ -1,0 +1,52 @@
+"""A house to judge calls in: homes, workspace, policy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ohmo.contracts.messages import ToolCall
+from ohmo.contracts.store import Grant
+from ohmo.contracts.tool import CallContext, Footprint
+from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.policy import Policy
+from ohmo.permissions.rules import rule_set
+from ohmo.permissions.ruling import Ruling
+from ohmo.permissions.shell import Shell
+
+Mode = Literal["default", "plan", "full_auto"]
+Role = Literal["guest", "user", "admin", "owner"]
+
+
+@dataclass(frozen=True)
+class House:
+    home: Path
+    work: Path
+    sensitive: SensitivePaths
+    shell: Shell
+
+    def policy(self, allow: Sequence[str] = (), ask: Sequence[str] = (), deny: Sequence[str] = ()) -> Policy:
+        places = {"WORKSPACE": str(self.work), "HOME": str(self.home)}
+        return Policy(rule_set(allow, ask, deny, places), self.sensitive, self.shell, self.work)
+
+    def context(self, mode: Mode = "default", role: Role = "owner", person: str = "ada") -> CallContext:
+        return CallContext("t", "t.1", "thread", person, self.work, time.monotonic() + 100, mode, role, "session-1", lambda _: None)
+
+    def bash(
+        self,
+        command: str,
+        mode: Mode = "default",
+        role: Role = "owner",
+        *,
+        allow: Sequence[str] = (),
+        ask: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        grants: Sequence[Grant] = (),
+    ) -> Ruling:
+        script = self.shell.parse(command, self.work)
+        footprint = Footprint(script.reads, script.writes, (), command, "none" if script.read_only else "once")
+        call = ToolCall("t.1", "Bash", {"command": command}, "")
+        return self.policy(allow, ask, deny).rule(call, footprint, self.context(mode, role), grants)

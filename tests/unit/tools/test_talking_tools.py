@@ -1,0 +1,41 @@
+"""TodoWrite and AskUser: what they show, and what a person's word becomes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tool_calls import Call
+
+from ohmo.contracts.tool import CallContext
+from ohmo.tools.catalogue import load_tools
+from ohmo.tools.workbench import Workbench
+
+
+async def test_the_plan_is_shown_in_order_with_its_states(call: Call) -> None:
+    todos = [
+        {"content": "read", "status": "completed"},
+        {"content": "write", "status": "in_progress", "activeForm": "writing"},
+        {"content": "test", "status": "pending"},
+    ]
+    result = await call("TodoWrite", todos=todos)
+    assert result.text.splitlines() == ["Plan: 1 of 3 done", "1. [x] read", "2. [>] write", "3. [ ] test"]
+    assert (await call("TodoWrite", todos=[])).text == "Plan: empty"
+
+
+async def test_two_steps_at_once_are_refused(call: Call) -> None:
+    result = await call("TodoWrite", todos=[{"content": name, "status": "in_progress"} for name in "ab"])
+    assert result.error
+    assert "`todos`" in result.text
+
+
+async def test_a_question_carries_its_choices_and_returns_the_one_picked(bench: Workbench, context: CallContext) -> None:
+    tool = load_tools(bench)["AskUser"]
+    arguments = tool.input.model_validate({"question": "Which colour?", "choices": ["red", "blue"]})
+    question = tool.footprint(arguments, context.cwd).question
+    assert question is not None
+    assert question.kind == "question"
+    assert [(choice.value, choice.label) for choice in question.choices] == [("1", "red"), ("2", "blue")]
+    assert (await tool.run(arguments, replace(context, word="2"))).result.text == "blue"
+    assert (await tool.run(arguments, replace(context, word="green, please"))).result.text == "green, please"
+    assert (await tool.run(arguments, replace(context, word="7"))).result.text == "7"
+    assert (await tool.run(arguments, context)).result.error
