@@ -11,35 +11,60 @@ import structlog
 
 from channels.contract import Channel, Clock, Receipt, Repeat
 from channels.errors import AuthFailed, Unavailable
+from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Hint, OutRow, Store
 from ohmo.gateway.sending import Done, Sender
-from ohmo.lifecycle import failure_of
+from ohmo.lifecycle import backoff, failure_of
 
 log = structlog.get_logger("ohmo.delivery")
 RISKY_WIDTH = 4  # sends in flight where a kill may repeat every one of them
 WIDTH = 16
-POLL = 1.0  # seconds between looks at rows whose time comes without a hint
+POISON = 5  # tries of a row on which the channel fails in a way it should not
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """Seconds. ``poll``: between looks at rows whose time comes. ``whole``: between looks at all threads, because hints may be lost.
+    ``grace``: what a send in flight gets to come to its receipt when the connection ends."""
+
+    poll: float = 1.0
+    whole: float = 5.0
+    grace: float = 2.0
 
 
 @dataclass(slots=True)
 class DeliveryNews:
-    """What others want to know. ``dead`` is told of every dead letter; ``shown`` of every row that is visible now."""
+    """What others want to know. ``dead`` is told of every dead letter; ``shown`` of every row that is visible now; ``before`` is awaited
+    before a row is sent."""
 
     dead: Callable[[OutRow, str], Awaitable[None]]
     shown: Callable[[OutRow, Sequence[Receipt]], None]
+    before: Callable[[OutRow], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class _Held:
+    """A head that failed in a way the store does not know: not before ``until`` (the loop's time)."""
+
+    row: str
+    tries: int
+    until: float
 
 
 class Delivery:
     """``run`` inside ``channel.connect()``. Raises AuthFailed when the platform refuses our credentials; rows stay."""
 
-    def __init__(self, channel: Channel, name: str, store: Store, sender: Sender, *, clock: Clock, news: DeliveryNews) -> None:
+    def __init__(
+        self, channel: Channel, name: str, store: Store, sender: Sender, *, clock: Clock, news: DeliveryNews, pauses: Pauses | None = None
+    ) -> None:
         self._channel, self._name, self._store, self._sender, self._clock, self._news = channel, name, store, sender, clock, news
+        self._pauses = pauses or Pauses()
         self._account = channel.account
         self._heads: dict[str, OutRow] = {}
         self._flying: set[str] = set()
-        self._held: dict[str, float] = {}  # threads whose head waits, until (loop time)
+        self._held: dict[str, _Held] = {}
         self._changed: set[str] = set()
-        self._everything = True
+        self._everything_at = 0.0  # the loop's time at which all threads are looked at
         self._bell = asyncio.Event()
         self._refused: AuthFailed | None = None
         self._width = RISKY_WIDTH if channel.capabilities.repeat is Repeat.RISK else WIDTH
@@ -60,75 +85,115 @@ class Delivery:
     def _hear(self, hints: Sequence[Hint]) -> None:
         for hint in hints:
             if hint.kind == "post" and hint.channel in ("", self._name) and hint.account in ("", self._account):
-                self._changed.add(hint.thread)
-                self._everything = self._everything or not hint.thread
+                self._ring(hint.thread)
             elif hint.kind == "any":
-                self._everything = True
-        if self._changed or self._everything:
-            self._bell.set()
+                self._ring("")
+
+    def _ring(self, thread: str) -> None:
+        """``thread`` empty: all of them."""
+        if thread:
+            self._changed.add(thread)
+        else:
+            self._everything_at = 0.0
+        self._bell.set()
 
     async def _refresh(self) -> None:
-        wanted: Collection[str] | None = None if self._everything else self._changed
+        now = _now()
+        wanted: Collection[str] | None = None if now >= self._everything_at else self._changed
         if wanted is not None and not wanted:
             return
-        self._everything, self._changed = False, set()
+        self._everything_at = now + self._pauses.whole if wanted is None else self._everything_at
+        self._changed = set()
         try:
             rows = await self._store.outgoing(self._name, self._account, wanted)
         except Unavailable as error:
             log.error("store_unavailable", doing="outgoing", channel=self._name, error=str(error))
-            self._everything = True
+            self._everything_at = _now() + self._pauses.poll
             return
-        gone = list(self._heads) if wanted is None else wanted
-        for thread in gone:
+        for thread in list(self._heads) if wanted is None else wanted:
             self._heads.pop(thread, None)
-        self._heads.update({row.thread: row for row in rows})
+        # What changed while the store was reading is older than what happened: it is asked for again.
+        self._heads.update({row.thread: row for row in rows if row.thread not in self._changed and row.thread not in self._flying})
 
     def _start(self, group: asyncio.TaskGroup) -> float:
         """Sends what may go now; seconds until the next one may."""
-        now, moment = self._clock(), asyncio.get_running_loop().time()
-        soonest = POLL
+        soonest = self._pauses.poll
         for thread, row in list(self._heads.items()):
-            if thread in self._flying or thread in self._changed or self._everything:
-                continue  # what was read of it may be older than its last send; it is read again first
-            wait = max((row.ready_at - now).total_seconds(), self._held.get(thread, moment) - moment)
+            if len(self._flying) >= self._width:
+                break
+            wait = max((row.ready_at - self._clock()).total_seconds(), self._hold(row), self._sender.wait(row))
             if wait > 0:
                 soonest = min(soonest, wait)
-            elif len(self._flying) < self._width:
+            else:
                 self._flying.add(thread)
-                self._held.pop(thread, None)
                 del self._heads[thread]
                 group.create_task(self._one(row), name=f"send.{row.row.id}")
         return soonest
 
+    def _hold(self, row: OutRow) -> float:
+        held = self._held.get(row.thread)
+        return held.until - _now() if held is not None and held.row == row.row.id else 0.0
+
     async def _one(self, row: OutRow) -> None:
+        """Not cut off in the middle: a send whose answer nobody heard may have to be repeated, and marked."""
+        sending = asyncio.create_task(self._send(row), name=f"sending.{row.row.id}")
         try:
-            await self._send(row)
+            await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            await asyncio.wait([sending], timeout=self._pauses.grace)
+            sending.cancel()
+            await asyncio.wait([sending])
+            raise
         finally:
             self._flying.discard(row.thread)
-            self._changed.add(row.thread)
-            self._bell.set()
+            self._ring(row.thread)
 
     async def _send(self, row: OutRow) -> None:
+        await self._news.before(row)
+        held = self._held.pop(row.thread, None)
+        tries = held.tries if held is not None and held.row == row.row.id else 0
         done: list[Done] = []
 
         async def send() -> None:
-            done.append(await self._sender.send(row))
+            done.append(await self._sender.send(row, tries))
 
         error = await failure_of(send())
         if isinstance(error, AuthFailed):
             self._refused = error
         elif error is not None:
             log.error("send_failed", channel=self._name, post=row.row.id, error=f"{type(error).__name__}: {error}", exc_info=error)
-            await asyncio.sleep(POLL)
-        elif done[0].state == "sent":
-            self._news.shown(row, done[0].receipts)
-        elif done[0].state == "later":
-            self._held[row.thread] = asyncio.get_running_loop().time() + done[0].retry_after
-        elif done[0].state == "dead":
-            log.error("dead_letter", channel=self._name, post=row.row.id, reason=done[0].reason)
-            await self._news.dead(row, done[0].reason)
+            if tries + 1 >= POISON and not isinstance(error, Unavailable | StoreError):
+                await self._bury(row, f"{type(error).__name__}: {error}")
+                return
+            self._held[row.thread] = _Held(row.row.id, tries + 1, _now() + backoff(tries, most=30.0))
+        else:
+            await self._done(row, done[0], tries)
+
+    async def _bury(self, row: OutRow, reason: str) -> None:
+        """A row on which the channel breaks each time must not hold up what follows it."""
+        if (error := await failure_of(self._store.unsent(row.row.id, retry_after=None, error=reason))) is None:
+            await self._done(row, Done("dead", reason), 0)
+        else:
+            log.error("bury_failed", channel=self._name, post=row.row.id, error=str(error))
+
+    async def _done(self, row: OutRow, done: Done, tries: int) -> None:
+        match done.state:
+            case "sent":
+                self._news.shown(row, done.receipts)
+            case "unsure":
+                log.warning("send_unsure", channel=self._name, post=row.row.id, error=done.reason, again_in=round(done.retry_after, 1))
+                self._held[row.thread] = _Held(row.row.id, tries + 1, _now() + done.retry_after)
+            case "dead":
+                log.error("dead_letter", channel=self._name, post=row.row.id, reason=done.reason)
+                await self._news.dead(row, done.reason)
+            case "later" | "gone":
+                log.info("send_later", channel=self._name, post=row.row.id, reason=done.reason)
 
     async def _nap(self, seconds: float) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._bell.wait(), max(0.01, seconds))
         self._bell.clear()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

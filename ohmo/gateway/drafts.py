@@ -23,6 +23,8 @@ from ohmo.lifecycle import failure_of
 log = structlog.get_logger("ohmo.delivery")
 FIRST_AFTER = 0.7  # seconds of text before a draft is worth a message: short answers come whole
 LEAST = 0.1  # seconds between previews
+REVISION = 10.0  # seconds one revision may take; what follows it waits so long
+OFF = 2.0  # seconds for taking "typing" back
 QUIET = 0.25  # seconds a turn runs before anything is shown of it: an answer that is there by then needs no typing
 Way = Literal["off", "edits", "preview"]
 
@@ -38,7 +40,7 @@ class _Slot:
     void: bool = False  # the next delta begins a new text
     row: str | None = None
     receipt: Receipt | None = None
-    refused: bool = False
+    over: bool = False  # the row that takes the draft's place is on its way
     bell: asyncio.Event = field(default_factory=asyncio.Event)
     begins: asyncio.TimerHandle | None = None
     life: asyncio.Task[None] | None = None
@@ -57,7 +59,7 @@ class _Slot:
 
 
 class Drafts:
-    """For one connected channel. ``open_draft`` writes the draft's row for a turn that still runs."""
+    """For one connected channel. ``open_draft`` writes the draft's row for a turn that still runs. ``sleep`` waits in real seconds."""
 
     def __init__(
         self,
@@ -68,10 +70,12 @@ class Drafts:
         open_draft: Callable[[str, str, PostRow], Awaitable[bool]],
         new_id: NewId,
         way: Way | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._channel, self._name, self._events, self._open_draft, self._new_id = channel, name, events, open_draft, new_id
-        self._way: Way = way if way is not None else _best(channel)
+        self._way, self._sleep = _possible(channel, way), sleep
         self._slots: dict[str, _Slot] = {}
+        self._revising: dict[str, asyncio.Task[Exception | None]] = {}  # by the draft's row
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -93,6 +97,15 @@ class Drafts:
             if slot.row == row.row.id:
                 slot.receipt = receipts[0]
                 slot.bell.set()
+
+    async def make_way(self, row: OutRow) -> None:
+        """For delivery, before a row is sent: one that takes a draft's place is not overtaken by an older text of it."""
+        target = row.row.target
+        for slot in self._slots.values():
+            if target is not None and slot.row == target:
+                slot.over = True
+        if target is not None and (revising := self._revising.get(target)) is not None:
+            await asyncio.wait([revising])
 
     def _note(self, thread: str, event: Event, group: asyncio.TaskGroup) -> None:
         if isinstance(event, TurnStarted):
@@ -141,43 +154,44 @@ class Drafts:
                 await self._previews(slot)
             elif self._way == "edits":
                 await self._edits(thread, slot)
-            else:
-                await asyncio.Event().wait()
+            await asyncio.Event().wait()
         finally:
             typing.cancel()
             await asyncio.wait([typing])
             if self._channel.capabilities.typing is not None:
-                await failure_of(asyncio.wait_for(self._channel.typing(slot.address, False), 2.0))
+                await failure_of(asyncio.wait_for(self._channel.typing(slot.address, False), OFF))
 
     async def _typing(self, address: Address) -> None:
         lasts = self._channel.capabilities.typing
         while lasts is not None:
             if (error := await failure_of(self._channel.typing(address, True))) is not None:
                 log.debug("typing_failed", channel=self._name, error=str(error))
-            await asyncio.sleep(max(1.0, lasts.total_seconds() * 0.8))
+            await self._sleep(max(1.0, lasts.total_seconds() * 0.8))
 
     async def _previews(self, slot: _Slot) -> None:
         interval = self._channel.capabilities.revise
         pause = max(LEAST, interval.total_seconds() if interval is not None else LEAST)
         await slot.bell.wait()
-        await asyncio.sleep(min(FIRST_AFTER, pause))
+        await self._sleep(min(FIRST_AFTER, pause))
         async for text in self._news(slot, pause):
             await self._revise(slot, None, text)
 
     async def _edits(self, thread: str, slot: _Slot) -> None:
+        """Until there is nothing more to revise: the draft was refused, or the row that replaces it is on its way."""
         interval = self._channel.capabilities.revise
         pause = max(FIRST_AFTER, interval.total_seconds() if interval is not None else FIRST_AFTER)
         await slot.bell.wait()
-        await asyncio.sleep(FIRST_AFTER)
+        await self._sleep(FIRST_AFTER)
         async for text in self._news(slot, pause):
             if slot.row is None:
                 row = PostRow(self._new_id(), "draft", Outbound(slot.address, text))
-                slot.row = row.id
-                slot.refused = not await self._open_draft(thread, slot.turn, row)
+                slot.row = row.id  # before the row is written: delivery may be quick
+                if not await self._open_draft(thread, slot.turn, row):
+                    return
+            elif slot.over:
+                return
             elif slot.receipt is not None:
                 await self._revise(slot, slot.receipt, text)
-            if slot.refused:
-                return
 
     async def _news(self, slot: _Slot, pause: float) -> AsyncIterator[str]:
         """The newest text, at most once in ``pause`` seconds, when it is another one."""
@@ -188,17 +202,30 @@ class Drafts:
             if text and (text != last or slot.receipt is not had):
                 last, had = text, slot.receipt
                 yield text
-                await asyncio.sleep(pause)
+                await self._sleep(pause)
             else:
                 slot.bell.clear()
                 await slot.bell.wait()
 
     async def _revise(self, slot: _Slot, receipt: Receipt | None, text: str) -> None:
-        error = await failure_of(self._channel.revise(slot.address, receipt, text))
-        if error is not None:
+        """Once begun it is not cut off: the platform would still carry it out, perhaps after what follows."""
+        name = slot.row or slot.turn
+        one = failure_of(asyncio.wait_for(self._channel.revise(slot.address, receipt, text), REVISION))
+        task = self._revising[name] = asyncio.create_task(one, name=f"revise.{slot.turn}")
+        task.add_done_callback(lambda done: self._revised(name, done))
+        await asyncio.shield(task)
+
+    def _revised(self, name: str, task: asyncio.Task[Exception | None]) -> None:
+        if self._revising.get(name) is task:
+            del self._revising[name]
+        if not task.cancelled() and (error := task.result()) is not None:
             log.debug("revision_dropped", channel=self._name, error=str(error))
 
 
-def _best(channel: Channel) -> Way:
+def _possible(channel: Channel, wanted: Way | None) -> Way:
+    """What was asked for where the platform can, else the best it offers."""
     able = channel.capabilities
-    return "preview" if able.preview else "edits" if able.revise is not None else "off"
+    best: Way = "preview" if able.preview else "edits" if able.revise is not None else "off"
+    if wanted is None or (wanted == "preview" and not able.preview) or (wanted == "edits" and able.revise is None):
+        return best
+    return wanted

@@ -43,4 +43,4 @@ class Pace:
 
 
 def _ready(due: float, rate: Rate) -> float:
-    return due - rate.interval * (rate.burst - 1) - rate.interval if rate.interval else 0.0
+    return due - rate.interval * (rate.burst - 1) if rate.interval else 0.0

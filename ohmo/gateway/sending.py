@@ -7,35 +7,40 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from channels.contract import Channel, Clock, Receipt, Repeat
-from channels.errors import Ambiguous, NotReady, RateLimited, Rejected
+import structlog
+
+from channels.contract import Channel, Clock, Part, Receipt, Repeat
+from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected, Unavailable
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.store import Outbox, OutRow, PartState
 from ohmo.failpoints import Failpoint
 from ohmo.gateway.pace import Pace
-from ohmo.lifecycle import backoff
+from ohmo.ids import base36
+from ohmo.lifecycle import backoff, failure_of
 
-UNSURE = 4  # tries to settle a part whose delivery is unknown
-MOST_TRIES = 500  # of one row, before it is a dead letter although its time is not over
+log = structlog.get_logger("ohmo.delivery")
+RISKY_TRIES = 12  # of a part that may already be visible, where every further try may show it once more
+LEAST_WAIT = 0.05  # seconds, whatever a platform asks for
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How a row ended for now. ``later``: it goes on after ``retry_after`` seconds. ``dead``: ``reason`` goes to the owner.
-    ``gone``: a draft that was dropped meanwhile."""
+    """How a row ended for now. ``later``: the store knows when it goes on. ``unsure``: something may be visible; the row stays ``sending`` and
+    is to be sent again after ``retry_after`` seconds. ``dead``: ``reason`` goes to the owner. ``gone``: it was taken back meanwhile."""
 
-    state: Literal["sent", "later", "dead", "gone"]
+    state: Literal["sent", "later", "unsure", "dead", "gone"]
     reason: str = ""
     retry_after: float = 0.0
     receipts: tuple[Receipt, ...] = ()
 
 
 @dataclass(slots=True)
-class _Doubt:
-    """Whether a part may have been said already, and whether its repeat carries the mark."""
+class _Work:
+    """A row on its way. ``unsure``: the first part without a receipt may be visible already."""
 
+    row: OutRow
+    states: list[PartState]
     unsure: bool
-    marked: bool = False
 
 
 class Sender:
@@ -47,117 +52,157 @@ class Sender:
     ) -> None:  # fmt: skip
         self._channel, self._outbox, self._clock, self._pace, self._failpoint, self._sleep = channel, outbox, clock, pace, failpoint, sleep
 
-    async def send(self, row: OutRow) -> Done:
-        """Brings one head as far as it goes."""
-        if row.expires <= self._clock():
-            return await self._bury(row, "it could not be delivered within its time")
-        unsure = row.state == "sending" and bool(row.parts)
-        try:
-            parts = list(row.parts) or self._render(row)
-            if not unsure:
-                await self._outbox.sending(row.row.id, parts)
-            return await self._formed(row, parts, unsure=unsure)
-        except Conflict:
-            return Done("gone", "it was taken back meanwhile")
+    def wait(self, row: OutRow) -> float:
+        """Seconds until the row's chat may be spoken to."""
+        return self._pace.wait(row.row.outbound.address.chat, _now())
 
-    async def _formed(self, row: OutRow, states: list[PartState], *, unsure: bool) -> Done:
-        """When the platform refuses the form: once more as plain text, which takes the place of what is shown already; then a dead letter."""
+    async def send(self, row: OutRow, tries: int = 0) -> Done:
+        """Brings one head as far as it goes. ``tries``: how often it ended ``unsure`` before."""
+        work = _Work(row, list(row.parts), unsure=row.state == "sending" and bool(row.parts))
+        if row.expires <= self._clock():
+            unknown = "it could not be found out whether it was delivered" if work.unsure else "it could not be delivered"
+            return await self._bury(row, f"{unknown} within its time")
         try:
-            return await self._parts(row, states, unsure=unsure)
-        except Rejected as first:
-            refusal = first
-        if row.row.outbound.plain:
-            return await self._bury(row, f"the platform refuses it: {refusal}")
-        shown = [state.receipt for state in states if state.receipt is not None and state.part.kind == "post"]
-        plain = self._render(row, plain=True, shown=shown)
-        await self._outbox.sending(row.row.id, plain)
-        try:
-            return await self._parts(row, plain, unsure=False)
+            return await self._said(work)
         except Rejected as error:
             return await self._bury(row, f"the platform refuses it: {error}")
+        except Conflict:
+            return Done("gone", "it was taken back meanwhile")
+        except RateLimited as error:
+            self._pace.block(row.row.outbound.address.chat, _now() + error.retry_after)
+            return await self._again(work, str(error), max(LEAST_WAIT, error.retry_after))
+        except NotReady as error:
+            return await self._again(work, str(error), backoff(max(row.attempts, tries), first=0.5, most=30.0))
+        except Ambiguous as error:
+            if tries + 1 >= RISKY_TRIES and self._repeats(row) is Repeat.RISK:
+                return await self._bury(row, f"its delivery cannot be made sure: {error}")
+            return Done("unsure", str(error), backoff(tries, first=4.0, most=300.0))
+        except AuthFailed as error:
+            if not work.unsure:  # certainly not said: with new credentials it goes out without a mark
+                await failure_of(self._outbox.unsent(row.row.id, retry_after=0.0, error=str(error), parts=work.states))
+            raise
 
-    def _render(self, row: OutRow, *, plain: bool = False, shown: Sequence[Receipt] = ()) -> list[PartState]:
-        outbound = replace(row.row.outbound, replaces=(*row.replaces, *shown), plain=plain or row.row.outbound.plain)
-        return [PartState(part) for part in self._channel.render(outbound)]
+    async def _said(self, work: _Work) -> Done:
+        """As it is meant to look; once more as plain text when the platform refuses that."""
+        work.states = work.states or [PartState(part) for part in self._render(work, plain=False)]
+        try:
+            return await self._parts(work)
+        except Rejected as error:
+            if work.row.row.outbound.plain:
+                raise
+            log.warning("plain_fallback", post=work.row.row.id, error=str(error))
+            # What is visible already is replaced. The numbers of parts go on, and with them the keys: no platform folds old and new together.
+            visible = [state for state in work.states if state.receipt is not None and state.part.kind != "delete"]
+            work.states = [*visible, *(PartState(part) for part in self._render(work, plain=True))]
+            work.unsure = False
+            return await self._parts(work)
 
-    async def _parts(self, row: OutRow, states: list[PartState], *, unsure: bool) -> Done:
-        """``states`` is brought forward in place. ``unsure``: the first part without a receipt may have been said in an earlier life."""
+    def _render(self, work: _Work, *, plain: bool) -> tuple[Part, ...]:
+        standing = [*work.row.replaces, *(state.receipt for state in work.states if state.receipt is not None)]
+        replaces = tuple({receipt.message: receipt for receipt in standing}.values())
+        outbound = work.row.row.outbound
+        return self._channel.render(replace(outbound, replaces=replaces, plain=plain or outbound.plain))
+
+    async def _parts(self, work: _Work) -> Done:
+        row, states = work.row, work.states
+        if not work.unsure:
+            await self._outbox.sending(row.row.id, states)
         for number, state in enumerate(states):
             if state.receipt is not None:
                 continue
-            doubt = _Doubt(unsure)
-            try:
-                states[number] = await self._one(row, states, number, doubt)
-            except RateLimited as error:
-                self._pace.block(row.row.outbound.address.chat, self._now() + error.retry_after)
-                return await self._later(row, states, str(error), error.retry_after, unsure=doubt.unsure)
-            except NotReady as error:
-                return await self._later(row, states, str(error), backoff(row.attempts, first=0.5, most=30.0), unsure=doubt.unsure)
-            except Ambiguous as error:
-                return await self._bury(row, f"its delivery cannot be made sure: {error}")
-            unsure = False
+            receipt = await self._one(work, number)
+            states[number] = replace(states[number], receipt=receipt)
             if number + 1 < len(states):
-                await self._outbox.sending(row.row.id, states)
-        await self._outbox.sent(row.row.id, states)
-        return Done("sent", receipts=tuple(state.receipt for state in states if state.receipt is not None))
+                await self._insist(lambda: self._outbox.sending(row.row.id, states))
+        final = _standing(states)
+        await self._insist(lambda: self._outbox.sent(row.row.id, final))
+        return Done("sent", receipts=tuple(state.receipt for state in final if state.receipt is not None))
 
-    async def _one(self, row: OutRow, states: list[PartState], number: int, doubt: _Doubt) -> PartState:
-        """One part until it has a receipt. Ambiguous only when nothing more can be tried."""
-        state, key = states[number], f"{row.row.id}.{number}"
-        for attempt in range(UNSURE):
-            if doubt.unsure:
-                found, state = await self._settle(row, state, key, doubt)
+    async def _one(self, work: _Work, number: int) -> Receipt:
+        """One part until it has a receipt; a second time at once when the first answer was lost."""
+        row, key = work.row, f"{work.row.row.id}.{base36(number, 1 if number < 36 else 2)}"
+        for attempt in range(2):
+            state, part = work.states[number], work.states[number].part
+            if work.unsure:
+                found, part = await self._settle(work, state, key)
                 if found is not None:
-                    return replace(state, receipt=found)
-            if state.part.kind == "file" and state.handle is None:
-                state = replace(state, handle=await self._channel.upload(state.part))
-                states[number] = state
-                await self._outbox.sending(row.row.id, states)
+                    work.unsure = False
+                    return found
+            if part.kind == "file" and state.handle is None:
+                state = work.states[number] = replace(state, handle=await self._channel.upload(part))
+                await self._outbox.sending(row.row.id, work.states)
             await self._paced(row)
             try:
-                receipt = await self._channel.send(state.part, key, state.handle)
+                receipt = await self._channel.send(part, key, state.handle)
             except Ambiguous:
-                doubt.unsure = True
-                if attempt == UNSURE - 1:
+                work.unsure = True
+                if attempt:
                     raise
-                await self._sleep(backoff(attempt, first=0.5, most=8.0))
+                await self._sleep(backoff(0))
                 continue
             self._failpoint("send.accepted")
-            return replace(state, receipt=receipt)
-        raise Ambiguous("too many tries")
+            work.unsure = False
+            return receipt
+        raise AssertionError("the second try returns or raises")
 
-    async def _settle(self, row: OutRow, state: PartState, key: str, doubt: _Doubt) -> tuple[Receipt | None, PartState]:
-        """What may be done before a second identical send: nothing where the platform folds it, look where it can be found, mark otherwise."""
+    async def _settle(self, work: _Work, state: PartState, key: str) -> tuple[Receipt | None, Part]:
+        """What goes before a second identical send: nothing where it shows nothing new, a look where that tells, a mark otherwise."""
+        row, part = work.row, state.part
+        if part.kind in ("edit", "delete") or (part.kind == "file" and state.handle is None):
+            work.unsure = False  # the same edit twice shows the same; a file is shown after its upload is stored
+            return None, part
+        match self._repeats(row):
+            case Repeat.SAFE:
+                return None, part
+            case Repeat.LOOK:
+                found = await self._channel.find(row.row.outbound.address, part, key, state.handle, row.started)
+                work.unsure = found is not None
+                return found, part
+            case Repeat.RISK:
+                return None, self._channel.mark(part)
+
+    def _repeats(self, row: OutRow) -> Repeat:
+        """What a repeat of this row does by now: what was safe within a window is a risk behind it."""
         able = self._channel.capabilities
-        if state.part.kind in ("edit", "delete"):
-            return None, state  # the same edit twice shows the same
-        if able.repeat is Repeat.SAFE and self._clock() - row.started < able.repeat_window:
-            return None, state
-        if able.repeat is Repeat.LOOK:
-            return await self._channel.find(row.row.outbound.address, state.part, key, state.handle, row.started), state
-        if doubt.marked:
-            return None, state
-        doubt.marked = True
-        return None, replace(state, part=self._channel.mark(state.part))
+        return Repeat.RISK if able.repeat is Repeat.SAFE and self._clock() - row.started >= able.repeat_window else able.repeat
 
     async def _paced(self, row: OutRow) -> None:
-        chat = row.row.outbound.address.chat
-        while (wait := self._pace.wait(chat, self._now())) > 0:
+        while (wait := self.wait(row)) > 0:
             await self._sleep(wait)
-        self._pace.take(chat, self._now())
+        self._pace.take(row.row.outbound.address.chat, _now())
 
-    async def _later(self, row: OutRow, states: Sequence[PartState], reason: str, retry_after: float, *, unsure: bool) -> Done:
-        """``unsure``: the row stays ``sending``, so that whoever takes it up settles the doubt first; only delivery's memory holds it back."""
-        if row.attempts >= MOST_TRIES:
-            return await self._bury(row, f"{MOST_TRIES} tries failed; the last: {reason}")
-        if not unsure:
-            await self._outbox.unsent(row.row.id, retry_after=retry_after, error=reason, parts=states)
+    async def _again(self, work: _Work, reason: str, retry_after: float) -> Done:
+        """A store that knew it as "not said" would say it twice: what is unsure stays ``sending``."""
+        if work.unsure:
+            return Done("unsure", reason, retry_after)
+        await self._outbox.unsent(work.row.row.id, retry_after=retry_after, error=reason, parts=work.states)
         return Done("later", reason, retry_after)
 
     async def _bury(self, row: OutRow, reason: str) -> Done:
         await self._outbox.unsent(row.row.id, retry_after=None, error=reason)
         return Done("dead", reason)
 
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
+    async def _insist(self, write: Callable[[], Awaitable[None]]) -> None:
+        """What was said must be known: while the store is away, nobody else may say it again."""
+        attempt = 0
+        while True:
+            try:
+                return await write()
+            except Unavailable as error:
+                log.error("store_unavailable", doing="receipt", error=str(error))
+                await self._sleep(backoff(attempt, most=5.0))
+                attempt += 1
+
+
+def _standing(states: Sequence[PartState]) -> tuple[PartState, ...]:
+    """The last word on every message."""
+    last: dict[str, PartState] = {}
+    for state in states:
+        name = state.receipt.message if state.receipt is not None else ""
+        last.pop(name, None)
+        last[name] = state
+    return tuple(last.values())
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -147,7 +147,9 @@ class Switchboard:
                 not_through=link.name,
             )
 
-        delivery = Delivery(channel, link.name, parts.store, parts.sender(channel), clock=parts.clock, news=DeliveryNews(dead, shown))
+        delivery = Delivery(
+            channel, link.name, parts.store, parts.sender(channel), clock=parts.clock, news=DeliveryNews(dead, shown, drafts.make_way)
+        )
 
         async def say(text: str, address: Address | None) -> None:
             await parts.notices.tell(f"missed:{link.label}:{address}:{text}", text, at=address)
