@@ -18,6 +18,13 @@ RIGS = {"telegram": telegram, "slack": slack, "matrix": matrix}
 Stage = Callable[..., AbstractAsyncContextManager[Scene]]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Lives of several processes take their time where many share few cores; a quiet machine needs some seconds."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(300))
+
+
 @pytest.fixture
 def work(home: Path) -> Path:
     """The workspace: where commands may leave their traces."""

@@ -18,7 +18,7 @@ from typing import Any
 from aiohttp import ClientError, ClientSession, ClientTimeout, UnixConnector
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0  # seconds: many processes may share few cores
+PATIENCE = 90.0  # seconds: many processes may share few cores
 
 
 async def until(what: str, done: Callable[[], Awaitable[bool]], within: float = PATIENCE) -> None:
@@ -34,7 +34,12 @@ class Daemon:
     """One home, many lives. ``channels``: those that must be connected before it counts as ready."""
 
     def __init__(
-        self, home: Path, channels: Sequence[str] = (), command: Sequence[str] = (sys.executable, "-m", "ohmo", "run"), *, name: str = "stderr"
+        self,
+        home: Path,
+        channels: Sequence[str] = (),
+        command: Sequence[str] = (sys.executable, "-m", "ohmo", "run"),
+        *,
+        name: str = "stderr",
     ) -> None:
         self.home, self.lives = home, 0
         self._channels, self._command, self._name = channels, command, name

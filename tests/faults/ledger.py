@@ -24,7 +24,11 @@ class Word:
 
 
 def problems(
-    words: Sequence[Word], seen: Mapping[tuple[str, str], Sequence[Visible]], *, repeats: int = 0, also: Callable[[Visible], bool] | None = None
+    words: Sequence[Word],
+    seen: Mapping[tuple[str, str], Sequence[Visible]],
+    *,
+    repeats: int = 0,
+    also: Callable[[Visible], bool] | None = None,
 ) -> list[str]:
     """L1 to L4. ``seen`` by (platform, chat). ``repeats``: second answers that may be there when each is marked.
     ``also``: other messages of the bot that are right."""

@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import ClientError
 
 from tests.conformance.rig import Visible
-from tests.faults.daemon import Daemon, until
+from tests.faults.daemon import PATIENCE, Daemon, until
 from tests.faults.directed_model import MARKER, directed, told
 from tests.faults.ledger import Word, problems, transcript_problems
 from tests.faults.page import Pages
@@ -60,7 +60,7 @@ class Scene:
         place = next(word.place for word in self.words if word.marker == marker)
         return [one for one in await self.rigs[place[0]].visible(place[1]) if one.by_bot and marker in one.text]
 
-    async def answered(self, *markers: str, within: float = 60.0) -> None:
+    async def answered(self, *markers: str, within: float = PATIENCE) -> None:
         """Each marker is answered in full."""
         wanted = markers or tuple(word.marker for word in self.words if word.answered)
 

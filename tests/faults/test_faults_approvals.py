@@ -43,7 +43,7 @@ def runs(work: Path) -> int:
 async def test_a_question_outlives_a_kill_and_its_button_still_works(stage: Stage, work: Path, on: str, door: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start("approval.stored=kill")
-        await scene.says(f"#run{{echo x >> {home / 'counter'}}}", on=on)
+        await scene.says(f"#run{{echo x >> {work / 'counter'}}}", on=on)
         await scene.daemon.died()
         await scene.daemon.start()
         await scene.asked(on)
@@ -58,7 +58,7 @@ async def test_a_question_outlives_a_kill_and_its_button_still_works(stage: Stag
 async def test_a_kill_after_the_answer_executes_once(stage: Stage, work: Path, on: str, door: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start("approval.granted=kill")
-        await scene.says(f"#run{{echo x >> {home / 'counter'}}}", on=on)
+        await scene.says(f"#run{{echo x >> {work / 'counter'}}}", on=on)
         await scene.asked(on)
         if door == "api":
             with pytest.raises(OSError):  # noqa: PT011 - the answer is stored, its confirmation dies with the process
@@ -75,7 +75,7 @@ async def test_a_kill_after_the_answer_executes_once(stage: Stage, work: Path, o
 async def test_an_allowed_command_that_was_interrupted_is_not_run_twice(stage: Stage, work: Path, failpoint: str, least: int) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start(failpoint)
-        await scene.says(f"#run{{echo x >> {home / 'counter'}}}")
+        await scene.says(f"#run{{echo x >> {work / 'counter'}}}")
         await scene.asked("telegram")
         await press(scene, "telegram")
         await scene.daemon.died()

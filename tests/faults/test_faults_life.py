@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from ohmo.store.schema import MIGRATIONS
 from tests.conformance.rig import Visible
 from tests.faults.conftest import Stage
 from tests.faults.directed_model import MARKER
 from tests.faults.scene import Scene
 
-FREELY = {"permissions": {"mode": "full_auto"}}
+FREELY = {"permissions": {"mode": "full_auto"}, "access": {"roles": {"owner": ["telegram:1001"]}}}
 ALONE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")  # unshare(1): a pid namespace, as a container has one
 
 
@@ -30,7 +31,10 @@ def is_notice(message: Visible) -> bool:
     return not MARKER.search(message.text)
 
 
-@pytest.mark.parametrize("step", [1, 20, 45])
+LAST = sum(len(statements) + 1 for statements in MIGRATIONS.values())
+
+
+@pytest.mark.parametrize("step", [1, 20, LAST])
 async def test_a_first_start_that_dies_while_it_makes_the_store_is_made_good_by_the_next(stage: Stage, step: int) -> None:
     async with stage("telegram") as scene:
         await scene.says()
@@ -59,7 +63,7 @@ async def test_a_message_that_ends_the_process_each_time_becomes_a_dead_letter_a
 async def test_a_message_whose_turn_raises_three_times_becomes_a_dead_letter_and_others_go_on(stage: Stage, work: Path) -> None:
     async with stage("telegram", **FREELY) as scene:
         await scene.daemon.start("tool.running=raise;model.chunk=raise;outbox.before=raise")
-        poison = await scene.says(f"#run{{echo x >> {home / 'counter'}}}", answered=False)
+        poison = await scene.says(f"#run{{echo x >> {work / 'counter'}}}", answered=False)
         began = time.monotonic()
         await scene.models_asked(1)
         await scene.says()
@@ -117,12 +121,12 @@ async def in_the_stream(scene: Scene, work: Path) -> None:
 
 
 async def in_an_approval(scene: Scene, work: Path) -> None:
-    await scene.says(f"#run{{echo x >> {home / 'counter'}}}", answered=False)
+    await scene.says(f"#run{{echo x >> {work / 'counter'}}}", answered=False)
     await scene.asked("telegram")
 
 
 async def in_a_tool(scene: Scene, work: Path) -> None:
-    await scene.says(f"#run{{touch {home / 'begun'}; sleep 300}}", answered=False)
+    await scene.says(f"#run{{touch {work / 'begun'}; sleep 300}}", answered=False)
     await scene.press_first("telegram")
     await scene.appears(work / "begun")
 

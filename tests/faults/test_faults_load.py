@@ -58,5 +58,5 @@ async def test_8_random_kills_under_load_lose_and_repeat_nothing(stage: Stage) -
     seed = int(os.environ.get("OHMO_FAULTS_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
     print(f"seed {seed}: OHMO_FAULTS_SEED={seed} repeats this campaign")
     async with stage("telegram", "slack", "web") as scene:
-        async with asyncio.timeout(110):
+        async with asyncio.timeout(240):
             await campaign(scene, random.Random(seed), kills=8, messages=120)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.faults.conftest import Stage
 from tests.faults.scene import Scene
 
-FREELY = {"permissions": {"mode": "full_auto"}}
+FREELY = {"permissions": {"mode": "full_auto"}, "access": {"roles": {"owner": ["telegram:1001"]}}}
 
 
 async def counted(scene: Scene, failpoint: str, work: Path) -> tuple[str, int]:

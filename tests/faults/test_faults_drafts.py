@@ -1,0 +1,22 @@
+"""Row 4 where a draft is a message: kill -9 while it stands half written; it becomes the answer, no second message appears."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.conftest import Stage
+
+
+@pytest.mark.parametrize(
+    "failpoint", ["model.chunk=kill@9", "outbox.before=kill@1", "outbox.committed=kill@1", "send.accepted=kill@1", "send.accepted=kill@2"]
+)
+async def test_a_draft_that_was_shown_becomes_the_answer(stage: Stage, failpoint: str) -> None:
+    async with stage("slack") as scene:
+        await scene.daemon.start(failpoint)
+        marker = await scene.says("#chunks{10} #pace{0.3}", on="slack")
+        await scene.daemon.died()
+        drafted = [one for one in await scene.answers(marker) if " end" not in one.text]
+        await scene.daemon.start()
+        await scene.check(again=True)
+        if failpoint == "model.chunk=kill@9":
+            assert drafted, "no draft stood when it was killed: this test proves nothing"
