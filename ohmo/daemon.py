@@ -121,7 +121,7 @@ async def _live(config: Config, seams: Seams) -> int:
     stopping = asyncio.Event()
     with signals(stopping.set, abort=lambda: os._exit(FAILED)):
         async with living(config, seams) as (house, doors):
-            _announce(doors)
+            _announce(house, doors)
             await _until_stopped(house, stopping)
             notify(seams.environ, "STOPPING=1")
             log.info("stopping", running=house.pool.running)
@@ -135,10 +135,11 @@ async def _short(config: Config, seams: Seams, ready: Callable[[Path], None], st
     return OK
 
 
-def _announce(doors: Doors) -> None:
-    link = doors.login_link()
-    if link is not None:
-        print(f"ohmo is ready. Open this link once: {link}", flush=True)
+def _announce(house: House, doors: Doors) -> None:
+    model, link = house.agent.model, doors.login_link()
+    if model.model == "offline":
+        print(f"No model yet ({model.explanation}); docs/models.md says how. Tools can be tried by hand.")
+    print(f"ohmo is ready. Open this link once: {link}" if link is not None else f"ohmo is ready at {doors.socket}", flush=True)
     notify(os.environ, "READY=1\nSTATUS=serving")
 
 

@@ -53,7 +53,7 @@ def bind_tcp(listen: Listen) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             free = f"{listen.host}:{listen.port + 1 if listen.port < 65_535 else 7718}"
             raise ConfigError(
-                f"{where} is taken by another program; stop it, or set control.listen to a free one such as {free}"
+                f"{where} is taken by another program; stop it, or write another into config.yaml or OHMO__CONTROL__LISTEN, such as {free}"
             ) from error
         raise ConfigError(f"{where} cannot be used ({error.strerror or error}); 127.0.0.1:7717 always can") from error
     bound.setblocking(False)

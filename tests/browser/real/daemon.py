@@ -26,7 +26,8 @@ def free_port() -> int:
 class Daemon:
     """One home, one port, as many lives as a test wants."""
 
-    def __init__(self, home: Path, model: str) -> None:
+    def __init__(self, home: Path, model: str | None) -> None:
+        """``model``: the address of an endpoint; None: no model is configured."""
         self.home = home
         self.workspace = home.parent / "workspace"
         self.workspace.mkdir(exist_ok=True)
@@ -36,10 +37,9 @@ class Daemon:
         self._process: Process | None = None
         self._said: list[str] = []
         self._reading: asyncio.Task[None] | None = None
+        real = {"provider": "anthropic", "base_url": model, "api_key": "sk-ant-test", "models": ["claude-sonnet-4-5"]}
         config = {
-            "profiles": {
-                "default": {"provider": "anthropic", "base_url": model, "api_key": "sk-ant-test", "models": ["claude-sonnet-4-5"]}
-            },
+            "profiles": {"default": {"provider": "offline"} if model is None else real},
             "workspace": str(self.workspace),
             "control": {"listen": f"127.0.0.1:{self.port}"},
         }
