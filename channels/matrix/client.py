@@ -29,6 +29,7 @@ from mautrix.errors import MatrixConnectionError
 from yarl import URL
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+from channels.quarantine import Garbled
 
 Json = dict[str, Any]
 
@@ -59,6 +60,14 @@ class _Answered(Exception):
         self.retry_after = retry_after
 
 
+class _Unreadable(Exception):
+    """The homeserver answered something that is not JSON."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__("not JSON")
+        self.body = body
+
+
 class _Dropped(ClientError):
     """The connection broke after a request that changes something may have been sent."""
 
@@ -84,7 +93,11 @@ class _Wire(HTTPAPI):
         request = self.session.request(str(method), url, data=content, params=query_params, headers=headers)
         async with request as response:
             if 200 <= response.status < 300:
-                return await response.json(content_type=None), response
+                body = await response.read()
+                try:
+                    return json.loads(body), response
+                except (ValueError, RecursionError) as error:
+                    raise _Unreadable(body) from error
             raise await _answered(response)
 
     def _log_request(self, *_: Any, **__: Any) -> None:
@@ -103,7 +116,7 @@ class _Wire(HTTPAPI):
 async def _answered(response: ClientResponse) -> _Answered:
     try:
         said = json.loads(await response.read())
-    except ValueError:
+    except (ValueError, RecursionError):
         said = None
     body = cast("Json", said) if isinstance(said, dict) else {}
     return _Answered(response.status, str(body.get("errcode", "")), str(body.get("error", "")), _wait(body, response))
@@ -274,10 +287,12 @@ class MatrixClient:
             raise unknown(f"the connection to {self._wire.base_url} broke: {error}") from error
         except TimeoutError as error:
             raise unknown(f"the homeserver {self._wire.base_url} did not answer within {within:.0f} s") from error
-        except ValueError as error:
-            raise unknown(f"the homeserver {self._wire.base_url} answered something that is not JSON") from error
+        except _Unreadable as error:
+            text = f"the homeserver {self._wire.base_url} answered something that is not JSON"
+            raise (Ambiguous(text) if shows else Garbled(text, error.body)) from error
         if not isinstance(answer, dict):
-            raise unknown(f"the homeserver {self._wire.base_url} answered something unexpected")
+            text = f"the homeserver {self._wire.base_url} answered something unexpected"
+            raise Ambiguous(text) if shows else Garbled(text, answer)
         return cast("Json", answer)
 
 

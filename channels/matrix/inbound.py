@@ -17,6 +17,7 @@ from channels.text import clean
 Event = Mapping[str, Any]
 
 FILES = {"m.file", "m.image", "m.audio", "m.video"}
+SPOKEN = {"m.room.message", "m.reaction", "m.room.redaction"}
 SAID = {"m.text", "m.emote", "m.location", *FILES}  # m.notice is what bots say to people; bots do not answer it
 _PILL = re.compile(r"https://matrix\.to/#/([^\"'?\s<>]+)")
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000
@@ -99,6 +100,21 @@ def original(event: Event) -> Original:
     replaced = mapping(mapping(mapping(mapping(event.get("unsigned")).get("m.relations")).get("m.replace")).get("content"))
     newest = mapping(replaced.get("m.new_content")) or content
     return Original(_text(event, "sender"), _without_fallback(_text(newest, "body"), content)[0], _topic(content))
+
+
+def flaw(event: Event) -> str:
+    """The key that keeps an event from being read; "" when nothing does, or when its type is none of ours."""
+    kind, content = event.get("type"), event.get("content")
+    if not isinstance(kind, str):
+        return "type"
+    if kind not in SPOKEN:
+        return ""
+    missing = next((key for key in ("event_id", "sender") if not _text(event, key)), "")
+    if missing or not isinstance(content, dict):
+        return missing or "content"
+    said = mapping(cast("object", content))
+    wordless = kind == "m.room.message" and said and not isinstance(said.get("body"), str)  # a redacted one has no content at all
+    return "content.body" if wordless else ""
 
 
 def arrival(event: Event, lens: Lens, known: Original | None) -> Arrival | None:

@@ -12,10 +12,26 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
-from channels.contract import Arrival, ChannelContext, Cursor
+from channels.contract import Address, Arrival, ChannelContext, ChatId, Cursor, Inbound
 from channels.errors import NotReady, RateLimited, Rejected
+from channels.gaps import left_out
 from channels.matrix.client import POLL, MatrixClient
-from channels.matrix.inbound import Event, Lens, Original, Room, about, arrival, localpart, mapping, original, redacts, starts_here
+from channels.matrix.inbound import (
+    SPOKEN,
+    Event,
+    Lens,
+    Original,
+    Room,
+    about,
+    arrival,
+    flaw,
+    localpart,
+    mapping,
+    original,
+    redacts,
+    starts_here,
+)
+from channels.quarantine import Garbled, Quarantine
 
 log = logging.getLogger("channels.matrix")
 
@@ -115,7 +131,8 @@ class Listening:
         self._context = context
         self._clock = clock
         self._known: OrderedDict[str, Original] = OrderedDict()
-        self._told: set[str] = set()  # encrypted rooms the log has named
+        self._told: set[str] = set()  # encrypted rooms the owner has heard of
+        self._aside = Quarantine(context.state / "malformed")
 
     async def run(self, born: str) -> None:
         position = await self._start(born)
@@ -145,8 +162,14 @@ class Listening:
         except Rejected as refused:
             if position.since == born:
                 raise NotReady(f"the homeserver refuses its own sync position: {refused}") from refused
-            log.warning("%s: the homeserver does not know the saved position any more (%s); going on from now", self._me, refused)
+            await self._context.missed(
+                f"matrix: the homeserver does not know any more where ohmo stopped reading ({refused}); it goes on from now, "
+                f"{self._clock():%Y-%m-%d %H:%M} UTC. Messages said before may be missing."
+            )
             return replace(position, since=born)
+        except Garbled as garbled:
+            self._aside.keep(garbled.body)
+            raise
         self._context.heard()
         for event in _events(answer.get("account_data")):
             if event.get("type") == "m.direct":
@@ -167,7 +190,7 @@ class Listening:
         arrivals: list[Arrival] = []
         order = position.order
         for room, update in mapping(rooms.get("join")).items():
-            events = await self._timeline(room, mapping(update), position.since, missed)
+            events, whole = await self._timeline(room, mapping(update), position.since, missed)
             said: list[Arrival] = []
             for event in events:
                 self._rooms.learn(room, event)
@@ -175,24 +198,25 @@ class Listening:
                 heard = await self._arrival(room, event, f"{order:016d}")
                 if heard is not None:
                     said.append(heard)
-            arrivals += self._fenced(room, said) if missed else said
+            arrivals += await self._fenced(room, said, missed=missed, whole=whole)
         return arrivals, order
 
-    async def _timeline(self, room: str, update: Mapping[str, Any], since: str, missed: bool) -> Sequence[Event]:
-        """Events of a room since the last sync, oldest first, the gap of a limited timeline filled."""
+    async def _timeline(self, room: str, update: Mapping[str, Any], since: str, missed: bool) -> tuple[Sequence[Event], bool]:
+        """Events of a room since the last sync, oldest first, the gap of a limited timeline filled; whether they are all."""
         timeline = mapping(update.get("timeline"))
         for event in _events(update.get("state")):
             self._rooms.learn(room, event)
-        events = _events(timeline)
+        events, whole = _events(timeline), True
         start = timeline.get("prev_batch")
         if timeline.get("limited") is True and isinstance(start, str) and not self._begins(events):
             self._rooms.forget(room)  # members may have come and gone in a gap that is too long to fetch
-            events = await self._gap(room, start, since, missed) + events
+            earlier, whole = await self._gap(room, start, since, missed)
+            events = earlier + events
         first = max((number for number, event in enumerate(events) if starts_here(event, self._me)), default=-1)
-        return events[first + 1 :]
+        return events[first + 1 :], whole
 
-    async def _gap(self, room: str, start: str, since: str, missed: bool) -> list[Event]:
-        """What a limited timeline left out, oldest first: back to the last sync, our invitation, or the fence."""
+    async def _gap(self, room: str, start: str, since: str, missed: bool) -> tuple[list[Event], bool]:
+        """What a limited timeline left out, oldest first: back to the last sync, our invitation, or the fence; whether it is all."""
         oldest, most = self._context.catch_up
         most = most if missed else LONGEST_GAP
         edge = (self._clock() - oldest).timestamp() * 1000
@@ -202,35 +226,50 @@ class Listening:
             try:
                 page = await self._client.messages(room, at, since, IN_ROOMS)
             except Rejected as refused:
-                log.warning("%s: history of %s cannot be read: %s", self._me, room, refused)
+                await self._context.missed(f"matrix: the history of {room} cannot be read ({refused}); messages said there may be missing.")
                 break
             chunk = [mapping(event) for event in _list(page.get("chunk"))]
             events += chunk
             at = page.get("end") if chunk else None
             said = sum(event.get("type") == "m.room.message" for event in events)
-            if self._begins(chunk) or (missed and _older(chunk, edge)) or said >= most:
+            if self._begins(chunk):
                 break
-        return events[::-1]
+            if at is not None and ((missed and _older(chunk, edge)) or said >= most):
+                return events[::-1], False
+        return events[::-1], True
 
     def _begins(self, events: Sequence[Event]) -> bool:
         return any(starts_here(event, self._me) for event in events)
 
-    def _fenced(self, room: str, said: list[Arrival]) -> list[Arrival]:
+    async def _fenced(self, room: str, said: list[Arrival], *, missed: bool, whole: bool) -> list[Arrival]:
+        """After an absence: what ``catch_up`` lets in. Whatever is left out is counted aloud where somebody may be waiting, else to the owner."""
         oldest, most = self._context.catch_up
-        young = [heard for heard in said if heard.at >= self._clock() - oldest]
-        kept = young[-most:] if most else []
-        if len(kept) < len(said):
-            log.warning("%s: %d older messages of %s were left out (catch_up)", self._me, len(said) - len(kept), room)
+        kept = said
+        if missed:
+            young = [heard for heard in said if heard.at >= self._clock() - oldest]
+            kept = young[-most:] if most else []
+        names = {heard.key for heard in kept}
+        left = [heard for heard in said if isinstance(heard, Inbound) and heard.key not in names]
+        if left or not whole:
+            waiting = not whole or any(heard.addressed for heard in left)
+            address = Address("matrix", self._me, ChatId(room)) if waiting else None
+            where = "here" if waiting else f"on Matrix in {room}"
+            fence = (oldest, most) if missed else (oldest, LONGEST_GAP)
+            text = left_out([heard.at for heard in left], fence, where=where, key="channels.matrix.catch_up", more=not whole)
+            await self._context.missed(text, address)
         return kept
 
     async def _arrival(self, room: str, event: Event, order: str) -> Arrival | None:
         identity = event.get("event_id")
         if event.get("type") == "m.room.encrypted":
             if room not in self._told:
-                log.warning("%s: %s is encrypted; messages there cannot be read or answered yet", self._me, room)
+                await self._context.missed(f"matrix: {room} is encrypted; messages there cannot be read or answered yet.")
             self._told.add(room)
             return None
-        if event.get("type") not in {"m.room.message", "m.reaction", "m.room.redaction"} or not isinstance(identity, str):
+        if where := flaw(event):
+            self._aside.keep(dict(event), str(identity or ""))
+            log.warning("%s: an event of %s was passed over (%d so far): its %s cannot be read", self._me, room, self._aside.count, where)
+        if event.get("type") not in SPOKEN or not isinstance(identity, str):
             return None
         self._remember(identity, original(event))
         if event.get("sender") == self._me:

@@ -27,8 +27,10 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+from channels.quarantine import SIZE
 
 Body = dict[str, Any]
+_UNSAID = (SlackClientError, aiohttp.ClientError, OSError, ValueError, RecursionError)  # the last two: an answer that cannot be read
 
 # A level of its own: with an unset level the SDK formats every body for a debug line that nobody reads.
 _sdk_log = logging.getLogger("channels.slack.sdk")
@@ -63,13 +65,14 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One thing a socket said. ``kind`` "": it was no JSON object; "over": the socket is at its end."""
+    """One thing a socket said. ``kind`` "": it was no JSON object with a type, ``raw`` its head; "over": the socket is at its end."""
 
     line: Line
     kind: str
     envelope: str = ""
     payload: Body | None = None
     reason: str = ""
+    raw: str = ""
 
 
 class _Socket(SocketModeClient):
@@ -118,17 +121,13 @@ class Line:
         try:
             body = json.loads(message)
         except (ValueError, RecursionError):
-            return Frame(self, "")
-        if not isinstance(body, dict):
-            return Frame(self, "")
-        envelope, payload, kind, reason = (body.get(name) for name in ("envelope_id", "payload", "type", "reason"))
-        return Frame(
-            self,
-            kind if isinstance(kind, str) else "",
-            envelope if isinstance(envelope, str) else "",
-            payload if isinstance(payload, dict) else None,
-            reason if isinstance(reason, str) else "",
-        )
+            body = None
+        kind = body.get("type") if isinstance(body, dict) else None
+        if not isinstance(body, dict) or not isinstance(kind, str):
+            return Frame(self, "", raw=message[:SIZE])
+        envelope, payload, reason = (body.get(name) for name in ("envelope_id", "payload", "reason"))
+        envelope, reason = (word if isinstance(word, str) else "" for word in (envelope, reason))
+        return Frame(self, kind, envelope, payload if isinstance(payload, dict) else None, reason)
 
     def end(self) -> None:
         if not self._ended:
@@ -246,7 +245,7 @@ class Wire:
     async def _new_ticket(self) -> str:
         try:
             response = await self.web.apps_connections_open(app_token=self._app_token)
-        except (SlackClientError, aiohttp.ClientError, OSError, ValueError) as error:
+        except _UNSAID as error:
             raise failure("apps.connections.open", error, once=False) from error
         return need("apps.connections.open", cast("Body", response.data), "url")
 
@@ -270,7 +269,7 @@ class Wire:
     async def _call(self, method: str, *, once: bool, params: Body | None = None, json: Body | None = None) -> Body:
         try:
             response = await self.web.api_call(method, http_verb="POST", params=params, json=json)
-        except (SlackClientError, aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: a body that is no text
+        except _UNSAID as error:
             raise failure(method, error, once=once) from error
         return cast("Body", response.data) if isinstance(response.data, dict) else {}
 

@@ -30,12 +30,12 @@ class Conversation:
 
 @dataclass(slots=True)
 class Missed:
-    """Rows oldest first. ``cut``: how many were left out by number; ``more``: and even older ones exist that nobody counted."""
+    """Rows oldest first. ``left``: what the fence leaves out, by age or number; ``more``: others exist that nobody counted."""
 
     said: list[Body] = field(default_factory=list[Body])
     edited: list[Body] = field(default_factory=list[Body])
     ours: list[Body] = field(default_factory=list[Body])
-    cut: int = 0
+    left: list[Body] = field(default_factory=list[Body])
     more: bool = False
 
 
@@ -58,26 +58,31 @@ class History:
         return found
 
     async def missed(self, chat: Conversation, since: str, threads: Collection[str], fence: datetime, most: int) -> Missed:
-        """What people said after ``since`` (a ts; "" when this conversation was never read), not before ``fence``, the newest ``most``.
-
-        Without ``since`` everything before our own last word counts as read. Raises Refused when the conversation is not ours to read."""
+        """What people said after ``since`` (a ts; "" when this conversation was never read): the newest ``most`` after ``fence`` to be heard,
+        the others to be counted. Without ``since`` everything before our own last word counts as read. Raises Refused when the conversation is not ours to read."""
         oldest = f"{fence.timestamp():.6f}"
-        floor = max(oldest, f"{float(since) - OVERLAP.total_seconds():.6f}", key=order) if since else oldest
-        rows, more = await self._pages("conversations.history", chat.id, oldest)
+        floor = f"{max(0.0, float(since) - OVERLAP.total_seconds()):.6f}" if since else oldest
+        rows, more = await self._pages("conversations.history", chat.id, min(oldest, floor, key=order))
         own_word = max((row["ts"] for row in rows if self._is_ours(row)), key=order, default=oldest)
         main_floor = floor if since else own_word
         answered = [row for row in rows if not since and self._user in (row.get("reply_users") or ())]
-        found = Missed(more=more)
+        found = Missed(
+            more=more and not (since and rows and order(rows[-1]["ts"]) <= order(since))
+        )  # newest first: what was left is older still
         found.said = [row for row in rows if order(row["ts"]) > order(main_floor) and row not in answered]
-        found.edited = [row for row in rows if since and order(row["ts"]) <= order(since) and _edit_after(row, floor)]
+        found.edited = [
+            row for row in rows if since and order(row["ts"]) <= order(since) and _edit_after(row, max(oldest, floor, key=order))
+        ]
         found.ours = [row for row in rows if self._is_ours(row)]
         grown = {row["ts"] for row in rows if order(str(row.get("latest_reply") or "0")) > order(floor)}
         for thread in grown | {known for known in threads if known not in {row["ts"] for row in rows}}:
             await self._thread(chat.id, thread, floor if since else "", oldest, found)
         unique = {row["ts"]: row for row in found.said if not self._is_ours(row)}
-        found.said = [unique[ts] for ts in sorted(unique, key=order)]
-        found.cut = max(0, len(found.said) - most)
-        found.said = found.said[found.cut :]
+        rows = [unique[ts] for ts in sorted(unique, key=order)]
+        old = sum(order(row["ts"]) <= order(oldest) for row in rows)
+        first = max(old, len(rows) - most)
+        found.said = rows[first:]
+        found.left = [row for row in rows[:first] if order(row["ts"]) > order(since or "0")]
         return found
 
     async def _thread(self, chat: str, thread: str, floor: str, oldest: str, found: Missed) -> None:

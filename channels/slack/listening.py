@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable
-from datetime import datetime, timedelta
 from typing import Any, cast
 
-from channels.contract import Arrival, ChannelContext, Clock, Inbound
+from channels.contract import Address, Arrival, ChannelContext, ChatId, Clock, Inbound
 from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
+from channels.gaps import left_out
+from channels.quarantine import Quarantine
 from channels.slack import inbound
 from channels.slack.client import Feed, Frame, Wire
 from channels.slack.history import Conversation, History, Missed
@@ -36,7 +37,7 @@ class Listening:
         self._listed = False  # until the conversations are known every chat waits
         self._behind: dict[str, Conversation | None] = {}  # chats whose catch-up is not done
         self._backlog: dict[str, list[Frame]] = {}  # their live envelopes, unacknowledged
-        self.malformed = 0
+        self._aside = Quarantine(context.state / "malformed")
 
     async def run(self) -> None:
         """Raises ChannelError, or Unavailable from ``publish``."""
@@ -69,7 +70,7 @@ class Listening:
                 if frame.kind == "disconnect":
                     await self._disconnected(feed, frame)
                 elif not frame.kind:
-                    self._count("a frame that is no JSON object with a type")
+                    self._pass_over("a frame that is no JSON object with a type", frame.raw)
                 elif frame.envelope:
                     chat = inbound.chat_of(frame.kind, frame.payload or {})
                     waits = not self._listed or chat in self._behind
@@ -102,7 +103,7 @@ class Listening:
                     arrivals.setdefault(arrival.key, arrival)
                     self._follow(arrival)
             except Malformed as error:
-                self._count(f"an envelope of type {frame.kind}: {error}")
+                self._pass_over(f"an envelope of type {frame.kind}: {error}", frame.payload, frame.envelope)
         if arrivals:
             batch = sorted(arrivals.values(), key=lambda arrival: arrival.order)
             await self._context.publish(batch, self._memory.cursor(chat, newest) if chat else None)
@@ -134,9 +135,9 @@ class Listening:
         if isinstance(said, Inbound) and said.addressed and said.address.topic is not None:
             self._memory.follow(said.address.chat, said.address.topic)
 
-    def _count(self, what: str) -> None:
-        self.malformed += 1
-        _log.warning("slack: %s (%d so far); it was skipped, the connection goes on", what, self.malformed)
+    def _pass_over(self, what: str, frame: object, name: str = "") -> None:
+        self._aside.keep(frame, name)
+        _log.warning("slack: %s (%d so far); it was skipped, the connection goes on", what, self._aside.count)
 
     # catch-up
 
@@ -167,15 +168,16 @@ class Listening:
             missed = await self._history.missed(chat, since, self._memory.threads(chat.id), fence, most)
         except Rejected as refused:
             _log.warning("slack: %s: what was missed cannot be read: %s", chat.id, refused)
+            await self._context.missed(f"{refused}. What was said on Slack while ohmo was away may be missing.")
             return
         for row in missed.ours:
             self._note_row(chat.id, row)
         await self._names.learn(set[str]().union(*(_people(row) for row in missed.said + missed.edited)))
         arrivals = self._arrivals(chat, missed)
-        if arrivals:
-            newest = max((row["ts"] for row in missed.said), key=order, default="")
+        await self._confess(chat, missed)
+        if arrivals or missed.left:
+            newest = max((row["ts"] for row in missed.said + missed.left), key=order, default="")
             await self._context.publish(arrivals, self._memory.cursor(chat.id, newest))
-        self._confess(chat, missed, since, fence, age)
 
     def _arrivals(self, chat: Conversation, missed: Missed) -> list[Arrival]:
         found: list[Arrival] = []
@@ -185,22 +187,30 @@ class Listening:
                 read = inbound.edited if row in missed.edited else inbound.message
                 said = read(row, chat.id, self._place, private=chat.private)
             except Malformed as error:
-                self._count(f"a row of the history of {chat.id}: {error}")
+                self._pass_over(f"a row of the history of {chat.id}: {error}", row, f"{chat.id}-{row['ts']}")
                 continue
             if said is not None:
                 found.append(said)
                 self._follow(said)
         return sorted(found, key=lambda arrival: arrival.order)
 
-    def _confess(self, chat: Conversation, missed: Missed, since: str, fence: datetime, age: timedelta) -> None:
-        """The fence is never silent."""
-        if missed.cut or missed.more:
-            count = f"{missed.cut}{' or more' if missed.more else ''}" if missed.cut else "some"
-            _log.warning("slack: %s: %s older messages were not fetched (channels.slack.catch_up.max_messages)", chat.id, count)
-        if since and inbound.moment(since) < fence:
-            _log.warning(
-                "slack: %s: messages between %s and %s may be missing (catch_up.max_age %s)", chat.id, inbound.moment(since), fence, age
-            )
+    async def _confess(self, chat: Conversation, missed: Missed) -> None:
+        """The fence is never silent: said where somebody may be waiting, else to the owner."""
+        left = [row for row in missed.left if inbound.is_spoken(row, self._place)]
+        if not left and not missed.more:
+            return
+        called = any(self._place.user in inbound.people_in(str(row.get("text", ""))) for row in left)
+        address = Address("slack", self._place.account, ChatId(chat.id)) if chat.private or called or missed.more else None
+        await self._context.missed(
+            left_out(
+                [inbound.moment(row["ts"]) for row in left],
+                self._context.catch_up,
+                where="here" if address is not None else f"on Slack in {chat.id}",
+                key="channels.slack.catch_up",
+                more=missed.more,
+            ),
+            address,
+        )
 
 
 def _people(row: Body) -> set[str]:

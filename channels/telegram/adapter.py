@@ -31,13 +31,13 @@ from channels.contract import (
     TopicId,
 )
 from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
+from channels.quarantine import Garbled, Quarantine
 from channels.telegram import Settings, inbound, render
 from channels.telegram.client import Moved, Pace, TwoPollers, Wire
 
 KEPT = timedelta(hours=24)  # Telegram Bot API, "Getting updates": updates are not kept longer than 24 hours
 SEEN_EVERY = timedelta(hours=1)  # how exactly a gap after an absence can be told
 CONFLICTS = 3
-QUARANTINE = (100, 4096)  # files, bytes of each
 _ADDRESS = re.compile(r"(-?\d{1,18}|@[A-Za-z]\w{3,31})(?:/(\d{1,18}))?")
 
 log = logging.getLogger(__name__)
@@ -90,9 +90,14 @@ class Telegram:
         for a week gets new, lower numbers (Update, update_id), which an old offset would throw away."""
         oldest = self._options.clock() - context.catch_up[0]
         seen = await self._look_back(context)
+        aside = Quarantine(context.state / "malformed")
         offset: int | None = None
         while True:
-            batch = await self._poll(offset)
+            try:
+                batch = await self._poll(offset)
+            except Garbled as garbled:
+                aside.keep(garbled.body)
+                raise
             context.heard()
             now = self._options.clock()
             if not batch:
@@ -103,7 +108,7 @@ class Telegram:
             numbers = [number for raw in batch if (number := inbound.number(raw)) is not None]
             if not numbers:
                 raise NotReady("Telegram: updates without update_id came; they cannot be confirmed")
-            seen = await self._remember(context, inbound.fenced(self._read(batch, context, now), oldest), now)
+            seen = await self._remember(context, inbound.fenced(self._read(batch, aside, now), oldest), now)
             offset = max(numbers) + 1
 
     async def _poll(self, offset: int | None) -> list[object]:
@@ -117,15 +122,15 @@ class Telegram:
                     ) from conflict
         raise AssertionError
 
-    def _read(self, batch: Sequence[object], context: ChannelContext, now: datetime) -> list[Arrival]:
+    def _read(self, batch: Sequence[object], aside: Quarantine, now: datetime) -> list[Arrival]:
         found: list[Arrival] = []
         for raw in batch:
             try:
                 found += inbound.arrivals(raw, self._me, now)
             except inbound.Malformed as malformed:
                 name = inbound.number(raw)
-                log.warning("Telegram: update %s was passed over: it %s", name, malformed)
-                _quarantine(context.state, f"{name}.json", raw)
+                aside.keep(raw, f"update-{name}")
+                log.warning("Telegram: update %s was passed over (%d so far): it %s", name, aside.count, malformed)
         return found
 
     async def _remember(self, context: ChannelContext, found: Sequence[Arrival], now: datetime) -> datetime:
@@ -141,8 +146,8 @@ class Telegram:
         except ValueError:
             seen = now
         if now - seen > KEPT:
-            log.warning(
-                "Telegram keeps messages for 24 hours: those between %s and %s may be missing", seen.isoformat(), (now - KEPT).isoformat()
+            await context.missed(
+                f"Telegram keeps messages for 24 hours only: messages between {seen:%Y-%m-%d %H:%M} and {now - KEPT:%Y-%m-%d %H:%M} UTC may be missing."
             )
         return seen if value is not None else now - SEEN_EVERY
 
@@ -230,15 +235,3 @@ class Telegram:
             )
         chat, topic = found.groups()
         return Address("telegram", self.account, ChatId(chat), TopicId(topic) if topic else None)
-
-
-def _quarantine(state: Path, name: str, raw: object) -> None:
-    """The head of a malformed update, for whoever looks into it; a full disk is not this room's worry."""
-    most, size = QUARANTINE
-    folder = state / "malformed"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if sum(1 for _ in folder.iterdir()) < most:
-            (folder / name).write_bytes(json.dumps(raw).encode()[:size])
-    except OSError as error:
-        log.warning("Telegram: update %s could not be kept: %s", name, error.strerror)

@@ -20,6 +20,7 @@ from telegram.request import BaseRequest, RequestData
 from telegram.warnings import PTBDeprecationWarning
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+from channels.quarantine import Garbled
 
 Body = dict[str, Any]
 Result = TypeVar("Result")
@@ -110,7 +111,7 @@ class _Transport(BaseRequest):
     def parse_json_payload(payload: bytes) -> Body:
         try:
             body = json.loads(payload)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise TelegramError("no JSON came back") from error
         if not isinstance(body, dict) or (cast("Body", body).get("ok") and "result" not in body):
             raise TelegramError("no answer of the Bot API came back")
@@ -120,22 +121,24 @@ class _Transport(BaseRequest):
 class _Polling(_Transport):
     """Keeps updates as they came: the SDK would refuse a whole batch for one it cannot read."""
 
-    __slots__ = ("raw",)
+    __slots__ = ("garbled", "raw")
 
     def __init__(self, session: aiohttp.ClientSession, pace: Pace) -> None:
         super().__init__(session, pace)
         self.raw: list[object] = []
+        self.garbled = b""  # an answer that cannot be read
 
     async def do_request(self, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
-        self.raw = []
+        self.raw, self.garbled = [], b""
         status, payload = await super().do_request(*args, **kwargs)
-        if status == 200:
-            found = self.parse_json_payload(payload).get("result")
-            if not isinstance(found, list):
-                raise TelegramError("getUpdates gave no list")
-            self.raw = cast("list[object]", found)
-            return status, b'{"ok":true,"result":[]}'
-        return status, payload
+        if status != 200:
+            return status, payload
+        self.garbled = payload
+        found = self.parse_json_payload(payload).get("result")
+        if not isinstance(found, list):
+            raise TelegramError("getUpdates gave no list")
+        self.raw, self.garbled = cast("list[object]", found), b""
+        return status, b'{"ok":true,"result":[]}'
 
 
 def _body_of(data: RequestData | None) -> Body:
@@ -196,7 +199,7 @@ class Wire:
         return me.id, me.username or ""
 
     async def updates(self, offset: int | None) -> list[object]:
-        """One long poll; ``offset`` confirms everything below it (getUpdates). Raises TwoPollers, AuthFailed, NotReady, RateLimited."""
+        """One long poll; ``offset`` confirms everything below it (getUpdates). Raises TwoPollers, AuthFailed, NotReady (Garbled), RateLimited."""
         bot, polling = self.bot, self._polling
         assert polling is not None
         try:
@@ -204,6 +207,8 @@ class Wire:
         except Conflict as error:
             raise TwoPollers(f"Telegram: somebody else polls with this token, or a webhook is set: {error.message}") from error
         except TelegramError as error:
+            if polling.garbled:
+                raise Garbled(f"Telegram: getUpdates: {error.message}", polling.garbled) from error
             raise failure("getUpdates", error, once=False) from error
         return polling.raw
 
@@ -290,7 +295,7 @@ async def _translated(method: str, call: Awaitable[Result], *, once: bool) -> Re
         return await call
     except TelegramError as error:
         raise failure(method, error, once=once) from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:  # the SDK met an answer of another shape
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:  # the SDK met an answer of another shape
         text = f"Telegram: {method}: an answer that cannot be read came back: {type(error).__name__}"
         raise (Ambiguous if once else NotReady)(text) from error
 

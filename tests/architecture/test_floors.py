@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 FLOORS: dict[int, tuple[str, ...]] = {
     0: ("channels.contract", "channels.errors"),
-    1: ("ohmo.contracts", "channels.registry", "channels.text", "channels.testing"),
+    1: ("ohmo.contracts", "channels.registry", "channels.text", "channels.quarantine", "channels.gaps", "channels.testing"),
     2: (
         "ohmo.config",
         "ohmo.store",

@@ -124,6 +124,11 @@ async def test_the_fence_keeps_the_newest_of_what_was_missed(rig: MatrixRig, con
     async with live(rig.channel(), context) as task:
         heard = await texts(context, 61, task)
     assert heard == ["before", *(f"missed {number}" for number in range(20, 80))]
+    await context.until(lambda now: bool(now.gaps))
+    ((text, address),) = context.gaps
+    assert text.startswith("Not read: 20 messages said here between ")
+    assert "takes the newest 60 of a conversation (channels.matrix.catch_up)" in text
+    assert address == Address("matrix", rig.bot.user, ChatId(rig.rooms["dm:ada"]))
 
 
 async def test_what_is_older_than_the_fence_is_left_out(rig: MatrixRig, context: FakeContext) -> None:
@@ -136,6 +141,7 @@ async def test_what_is_older_than_the_fence_is_left_out(rig: MatrixRig, context:
         await context.until(lambda context: context.signs_of_life >= 3)
         await rig.says("new")
         assert await texts(context, 2, task) == ["before", "new"]
+    assert [text[:35] for text, _ in context.gaps] == ["Not read: 1 message said here betwe"]
 
 
 async def test_a_stranger_cannot_edit_what_somebody_said(rig: MatrixRig, context: FakeContext) -> None:
@@ -217,6 +223,19 @@ async def test_malformed_events_are_survived(rig: MatrixRig, context: FakeContex
         await eventually(_nothing_left(rig), bool)
         await rig.says("after")
         assert await texts(context, 2, task) == ["before", "after"]
+    assert len(list((context.state / "malformed").iterdir())) == 5  # the others can be read and say nothing
+
+
+@pytest.mark.parametrize("answer", [b"<html>502</html>", b"\xff\xfe{}", b"[1]", b'{"next_batch": "s', b"[" * 100_000, b"x" * 10_000_000])
+async def test_a_garbled_sync_is_kept_aside_and_the_next_good_one_is_heard(rig: MatrixRig, context: FakeContext, answer: bytes) -> None:
+    async with live(rig.channel(), context) as task:
+        await rig.says("before")
+        await texts(context, 1, task)
+        rig.proxy.babble(answer)
+        await rig.says("after")
+        assert await texts(context, 2, task) == ["before", "after"]
+    (kept,) = (context.state / "malformed").iterdir()
+    assert kept.read_bytes() == answer[:4096]
 
 
 def _nothing_left(rig: MatrixRig) -> Callable[[], Awaitable[bool]]:
@@ -322,6 +341,9 @@ async def test_an_unknown_saved_position_goes_on_from_now(rig: MatrixRig, contex
     async with live(rig.channel(), context) as task:
         await rig.says("hello")
         assert await texts(context, 1, task) == ["hello"]
+    ((text, address),) = context.gaps
+    assert "Messages said before may be missing." in text
+    assert address is None
 
 
 async def test_a_room_that_cannot_be_written_to_is_rejected(rig: MatrixRig, context: FakeContext) -> None:

@@ -109,20 +109,57 @@ async def test_an_edit_made_meanwhile_arrives_and_equals_the_live_one(slack: Sla
     assert [(edit.message, edit.text) for edit in edits] == [(message, "the question")]
 
 
-async def test_the_number_fence_keeps_the_newest_and_says_what_it_left_out(
-    slack: SlackRig, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    context = FakeContext(tmp_path, most=3)
-    for number in range(8):
+async def test_the_101st_missed_message_is_counted_aloud_where_it_was_said(slack: SlackRig, tmp_path: Path) -> None:
+    context = FakeContext(tmp_path, most=100)
+    for number in range(101):
         await slack.says(f"m-{number}")
     async with hearing(slack, context):
-        assert await context.texts(3) == ["m-5", "m-6", "m-7"]
+        assert await context.texts(100) == [f"m-{number}" for number in range(1, 101)]
+    async with hearing(slack, context):  # what was counted once is read
         await caught_up(slack, context)
-    assert "D0ADA: 5 older messages were not fetched" in caplog.text
-    assert heard(context) == ["m-5", "m-6", "m-7"]
+    ((text, address),) = context.gaps
+    assert text.startswith("Not read: 1 message said here between ")
+    assert "takes the newest 100 of a conversation (channels.slack.catch_up)" in text
+    assert address == Address("slack", "T0HOUSE", ChatId("D0ADA"))
+    assert len(heard(context)) == 100
 
 
-async def test_the_age_fence_leaves_out_the_old_and_says_so(slack: SlackRig, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_talk_of_a_channel_that_called_nobody_is_counted_to_the_owner_only(slack: SlackRig, tmp_path: Path) -> None:
+    context = FakeContext(tmp_path, most=2)
+    for number in range(6):
+        await slack.says(f"chatter {number}", chat="group", mention=False)
+    async with hearing(slack, context):
+        await context.until(lambda now: bool(now.gaps))
+    ((text, address),) = context.gaps
+    assert text.startswith("Not read: 4 messages said on Slack in C0GROUP between ")
+    assert address is None
+
+
+async def test_a_call_among_the_left_out_is_counted_in_its_channel(slack: SlackRig, tmp_path: Path) -> None:
+    context = FakeContext(tmp_path, most=2)
+    await slack.says("please help", chat="group")
+    for number in range(4):
+        await slack.says(f"chatter {number}", chat="group", mention=False)
+    async with hearing(slack, context):
+        await context.until(lambda now: bool(now.gaps))
+    assert [(text[:21], address.chat if address else None) for text, address in context.gaps] == [("Not read: 3 messages ", "C0GROUP")]
+
+
+async def test_a_quiet_conversation_is_no_gap_however_old_its_last_message_is(slack: SlackRig, tmp_path: Path) -> None:
+    context = FakeContext(tmp_path, oldest=timedelta(hours=1))
+    start = datetime.now(UTC).timestamp()
+    now = [start - 90_000]
+    slack.server.workspace.clock = lambda: now[0]
+    async with hearing(slack, context):
+        await slack.says("read long ago")
+        await context.texts(1)
+    now[0] = start
+    async with hearing(slack, context):
+        await caught_up(slack, context)
+    assert context.gaps == []
+
+
+async def test_the_age_fence_leaves_out_the_old_and_counts_them_aloud(slack: SlackRig, tmp_path: Path) -> None:
     context = FakeContext(tmp_path, oldest=timedelta(hours=1))
     now = [datetime.now(UTC).timestamp() - 9000]
     slack.server.workspace.clock = lambda: now[0]
@@ -136,7 +173,9 @@ async def test_the_age_fence_leaves_out_the_old_and_says_so(slack: SlackRig, tmp
     async with hearing(slack, context):
         await caught_up(slack, context)
     assert heard(context) == ["read long ago", "fresh"]
-    assert "may be missing" in caplog.text
+    assert [(text[:31], address.chat if address else None) for text, address in context.gaps] == [
+        ("Not read: 1 message said here b", "D0ADA")
+    ]
 
 
 async def test_live_events_of_a_chat_wait_behind_its_catch_up_and_other_chats_do_not(slack: SlackRig, context: FakeContext) -> None:
@@ -202,6 +241,9 @@ async def test_a_conversation_that_may_not_be_read_does_not_stop_the_others(
         await caught_up(slack, context)
     assert "hello" in heard(context)
     assert "channels:history" in caplog.text
+    ((text, address),) = context.gaps
+    assert "channels:history" in text
+    assert address is None
 
 
 async def test_a_new_conversation_is_heard_although_it_was_never_listed(slack: SlackRig, context: FakeContext) -> None:

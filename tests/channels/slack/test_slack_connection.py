@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -255,6 +256,8 @@ async def test_a_malformed_envelope_is_acknowledged_counted_and_survived(
         assert await context.texts(1) == ["still there?"]
         assert not hearing.done()
     assert "1 so far" in caplog.text
+    (kept,) = (context.state / "malformed").iterdir()
+    assert kept.read_text() == json.dumps(payload if isinstance(payload, dict) else None)
 
 
 @pytest.mark.parametrize("frame", ["", "no json", "{", "[1]", "{}", '{"type": 5}', '{"envelope_id": "e"}', "[" * 100_000])
@@ -264,6 +267,8 @@ async def test_garbage_on_the_socket_is_survived(slack: SlackRig, context: FakeC
         await slack.says("still there?")
         assert await context.texts(1) == ["still there?"]
         assert not hearing.done()
+    (kept,) = (context.state / "malformed").iterdir()
+    assert kept.read_text() == frame[:4096]
 
 
 async def test_a_burst_of_a_thousand_messages_is_stored_in_order_and_acknowledged(slack: SlackRig, context: FakeContext) -> None:

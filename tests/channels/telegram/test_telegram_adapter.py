@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -174,6 +173,23 @@ async def test_malformed_updates_are_kept_aside_and_the_next_good_one_is_heard(t
     assert len(list((context.state / "malformed").iterdir())) == 4
 
 
+@pytest.mark.parametrize(
+    "answer", [b"<html>502</html>", b"\xff\xfe{}", b"[1]", b'{"ok": true, "result": {}}', b"[" * 100_000, b"x" * 10_000_000]
+)
+async def test_an_answer_that_cannot_be_read_is_kept_aside_and_nothing_of_the_queue_is_lost(
+    telegram: TelegramRig, context: FakeContext, answer: bytes
+) -> None:
+    telegram.server.faults.babble = answer.decode("latin-1")
+    await telegram.says("good")
+    async with listening(telegram.channel(), context) as task:
+        with pytest.raises(NotReady):
+            await task
+    async with listening(telegram.channel(), context):
+        assert await context.texts(1) == ["good"]
+    (kept,) = (context.state / "malformed").iterdir()
+    assert kept.read_bytes() == answer[:4096]
+
+
 async def test_a_known_message_delivered_again_has_the_same_key(telegram: TelegramRig, context: FakeContext) -> None:
     message = await telegram.says("twice")
     await telegram.redeliver(message)
@@ -198,14 +214,24 @@ async def test_messages_older_than_the_fence_come_as_one_that_says_so(telegram: 
         assert context.arrivals[0].aliases == ("1001/1", "1001/2")
 
 
-async def test_after_more_than_a_day_of_absence_the_gap_is_said(
-    telegram: TelegramRig, context: FakeContext, caplog: pytest.LogCaptureFixture
-) -> None:
-    context.cursors["seen"] = (datetime.now(UTC) - timedelta(hours=30)).isoformat()
-    with caplog.at_level(logging.WARNING, "channels.telegram"):
-        async with listening(telegram.channel(), context):
-            await context.until(lambda it: it.signs_of_life > 0)
-    assert "may be missing" in caplog.text
+async def test_after_more_than_a_day_of_absence_the_gap_is_told_to_the_owner_once(telegram: TelegramRig, context: FakeContext) -> None:
+    before = datetime.now(UTC) - timedelta(hours=30)
+    context.cursors["seen"] = before.isoformat()
+    async with listening(telegram.channel(), context):
+        await context.until(lambda it: bool(it.batches))
+    async with listening(telegram.channel(), context):  # the second time nothing was missed
+        await context.until(lambda it: it.signs_of_life > 1)
+    ((text, address),) = context.gaps
+    assert address is None
+    assert f"messages between {before:%Y-%m-%d %H:%M} and " in text
+    assert text.endswith("UTC may be missing.")
+
+
+async def test_an_absence_of_less_than_a_day_leaves_no_gap(telegram: TelegramRig, context: FakeContext) -> None:
+    context.cursors["seen"] = (datetime.now(UTC) - timedelta(hours=23)).isoformat()
+    async with listening(telegram.channel(), context):
+        await context.until(lambda it: it.signs_of_life > 0)
+    assert context.gaps == []
 
 
 async def test_updates_older_than_a_day_are_gone_at_telegram(telegram: TelegramRig, context: FakeContext) -> None:

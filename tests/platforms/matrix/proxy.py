@@ -27,6 +27,7 @@ class Proxy:
     requests: list[tuple[str, str]] = field(default_factory=list)  # (method, path), everything that came
     faults: deque[tuple[str, Any]] = field(default_factory=deque)
     repeats: deque[tuple[str, dict[str, Any]]] = field(default_factory=deque)  # (room, event) that a sync delivers once more
+    garbage: deque[bytes] = field(default_factory=deque)  # what the next syncs are answered with
     revoked: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _address: tuple[str, int] = ("127.0.0.1", 0)
@@ -68,6 +69,10 @@ class Proxy:
         self.repeats.append((room, event))
         self._wake.set()
 
+    def babble(self, *answers: bytes) -> None:
+        self.garbage.extend(answers)
+        self._wake.set()
+
     def _open(self) -> None:
         listener = socket.create_server(self._address)  # listens from here on: nobody is refused any more
         self._address = listener.getsockname()[:2]
@@ -101,6 +106,8 @@ class Proxy:
     async def _sync(self, request: web.BaseRequest) -> web.StreamResponse:
         """The homeserver's own answer, or at once one with an event it has delivered before."""
         self._wake.clear()
+        if self.garbage:
+            return web.Response(body=self.garbage.popleft(), content_type="application/json")
         if self.repeats and "since" in request.query:
             room, event = self.repeats.popleft()
             timeline = {"events": [event], "limited": False, "prev_batch": request.query["since"]}

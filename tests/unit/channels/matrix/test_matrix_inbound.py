@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.contract import Attachment, Edited, Inbound, Reacted
-from channels.matrix.inbound import Lens, Original, Room, about, arrival, original, starts_here
+from channels.matrix.inbound import Lens, Original, Room, about, arrival, flaw, original, starts_here
 
 ME = "@ohmo:example.org"
 ADA = "@ada:example.org"
@@ -227,3 +227,21 @@ def test_no_event_whatever_its_shape_makes_the_reader_fall_over(kind: str, event
     about(event)
     starts_here(event, ME)
     arrival(event, Lens(ME, room, "1"), original(event))
+
+
+@pytest.mark.parametrize(
+    ("event", "where"),
+    [
+        ({}, "type"),
+        ({"type": ["m.room.message"]}, "type"),
+        ({"type": "m.room.message", "sender": "@a:b", "content": {}}, "event_id"),
+        ({"type": "m.reaction", "event_id": "$1", "sender": 5, "content": {}}, "sender"),
+        ({"type": "m.room.message", "event_id": "$1", "sender": "@a:b", "content": "words"}, "content"),
+        ({"type": "m.room.message", "event_id": "$1", "sender": "@a:b", "content": {"msgtype": "m.text", "body": 5}}, "content.body"),
+        ({"type": "m.room.message", "event_id": "$1", "sender": "@a:b", "content": {}}, ""),
+        ({"type": "m.room.message", "event_id": "$1", "sender": "@a:b", "content": {"msgtype": "m.text", "body": "hello"}}, ""),
+        ({"type": "m.poll.start"}, ""),
+    ],
+)
+def test_what_keeps_an_event_from_being_read_is_named(event: dict[str, object], where: str) -> None:
+    assert flaw(event) == where
