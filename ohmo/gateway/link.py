@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -36,9 +36,6 @@ class Health:
     last_event: datetime | None = None
     last_delivery: datetime | None = None
     account: str = ""
-    failures: int = 0
-    conflicts: int = 0
-    since: list[datetime] = field(default_factory=list[datetime])
 
     def report(self) -> ChannelStatus:
         return ChannelStatus(self.state, self.last_event, self.last_delivery, self.detail)

@@ -19,8 +19,8 @@ DASHBOARD = Address("web", "local", ChatId("notices"))
 
 
 class Notices:
-    """``owners``: ``channel:person`` as configured. ``address_of`` parses what follows the colon with the channel's own grammar; None: that
-    channel is not connected. Without an owner notices stand in the browser chat ``notices``."""
+    """``owners``: ``channel:person`` as configured. ``address_of`` parses what follows the colon with the channel's own grammar (ValueError: it
+    names no place); None: that channel is not connected. Without an owner notices stand in the browser chat ``notices``."""
 
     def __init__(
         self, outbox: Outbox, owners: tuple[str, ...], *, address_of: Callable[[str, str], Address | None], new_id: NewId, clock: Clock
@@ -34,7 +34,7 @@ class Notices:
         now = self._clock()
         if (told := self._told.get(incident)) is not None and now - told < AGAIN:
             return False
-        self._told[incident] = now
+        self._told = {name: at for name, at in self._told.items() if now - at < AGAIN} | {incident: now}
         log.warning("owner_notice", incident=incident, text=text)
         try:
             await self._outbox.post([PostRow(self._new_id(), "notice", Outbound(at or self._address(not_through), text))])
@@ -51,7 +51,14 @@ class Notices:
     def _address(self, not_through: str) -> Address:
         for owner in self._owners:
             channel, _, rest = owner.partition(":")
-            if channel != not_through and (address := self._address_of(channel, rest)) is not None:
+            if channel == not_through:
+                continue
+            try:
+                address = self._address_of(channel, rest)
+            except ValueError as error:
+                log.warning("owner_without_address", owner=owner, error=str(error))
+                continue
+            if address is not None:
                 return address
         return DASHBOARD
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -11,7 +13,7 @@ from typing import cast
 import structlog
 
 from channels.contract import Address, Answer, Attachment, Channel, Clock
-from channels.errors import AuthFailed, NotReady, Unavailable
+from channels.errors import AuthFailed, ChannelError, NotReady, Unavailable
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import OutRow, Store
@@ -25,12 +27,16 @@ from ohmo.lifecycle import backoff, failure_of
 log = structlog.get_logger("ohmo.channels")
 LEASE = 15.0  # seconds
 PROBE = 300.0  # seconds between tries after the platform refused our credentials
+STEADY = 120.0  # seconds of a connection that ends an incident
+OPENING = 30  # seconds other channels get to connect before the owner is told through one of them
+TELL_AFTER = 5  # tries of a channel that cannot be reached before the owner hears of it
 BUILD_LIMIT = 60.0  # seconds for importing an SDK and building an adapter
 
 
 @dataclass(frozen=True, slots=True)
 class BoardParts:
-    """What every connection is built from. ``sender`` and ``drafts`` make the speaking half for a connected channel."""
+    """What every connection is built from. ``sender`` and ``drafts`` make the speaking half for a connected channel. ``sleep`` and ``now`` are
+    in real seconds, ``draw`` gives 0 to 1."""
 
     store: Store
     publish: Publish
@@ -40,6 +46,9 @@ class BoardParts:
     commands: Sequence[tuple[str, str]]
     clock: Clock
     owner: str
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    now: Callable[[], float] = time.monotonic
+    draw: Callable[[], float] = random.random
 
 
 class Switchboard:
@@ -81,11 +90,15 @@ class Switchboard:
     async def _supervise(self, link: LinkSettings) -> None:
         health, attempt = self._health[link.label], 0
         while True:
-            began = asyncio.get_running_loop().time()
+            began = self._parts.now()
             error = await failure_of(self._life(link, health))
-            attempt = 0 if asyncio.get_running_loop().time() - began > 120 else attempt + 1
+            if self._parts.now() - began > STEADY:
+                attempt = 0
+                for incident in ("auth", "down"):
+                    self._parts.notices.over(f"{incident}:{link.label}")
+            attempt += 1
             pause = await self._fallen(link, health, _first(error), attempt)
-            await asyncio.sleep(pause)
+            await self._parts.sleep(pause)
 
     async def _fallen(self, link: LinkSettings, health: Health, error: Exception | None, attempt: int) -> float:
         """Says what happened and how long to wait."""
@@ -94,37 +107,51 @@ class Switchboard:
         if isinstance(error, AuthFailed):
             health.state, health.detail = "auth_failed", said
             text = f"{link.label}: the platform refuses our credentials ({said}). Put a valid token into config.yaml and restart; nothing is lost meanwhile."
-            await self._parts.notices.tell(f"auth:{link.label}", text, not_through=link.name)
+            await self._tell(f"auth:{link.label}", text, link)
             return PROBE
         if isinstance(error, LeaseLost | _Standby):
             health.state, health.detail = "standby", "another instance holds this connection"
             return LEASE / 3
         health.state, health.detail = "reconnecting", said
-        if attempt == 5:
-            await self._parts.notices.tell(f"down:{link.label}", f"{link.label} cannot be reached: {said}", not_through=link.name)
-        if error is not None and not isinstance(error, NotReady | Unavailable):
-            log.error("channel_failed", channel=link.label, error=f"{type(error).__name__}: {error}", exc_info=error)
-        return backoff(attempt - 1)
+        if error is not None and not isinstance(error, ChannelError | Unavailable):
+            health.state, health.detail = "failed", f"{type(error).__name__}: {error}"
+            log.error("channel_failed", channel=link.label, error=health.detail, exc_info=error)
+        if attempt == TELL_AFTER:
+            await self._tell(f"down:{link.label}", f"{link.label} cannot be reached: {health.detail}", link)
+        # Half of each step is certain: with the whole of it drawn, an hour's outage would see more than a hundred tries.
+        return backoff(attempt - 1, draw=lambda: (1.0 + self._parts.draw()) / 2)
+
+    async def _tell(self, incident: str, text: str, link: LinkSettings) -> None:
+        """Through another door than the broken one; at the start the others get a moment to open."""
+        for _ in range(OPENING):
+            if not any(health.state == "starting" for health in self._health.values()):
+                break
+            await self._parts.sleep(1.0)
+        await self._parts.notices.tell(incident, text, not_through=link.name)
 
     async def _life(self, link: LinkSettings, health: Health) -> None:
         channel = await self._build(link)
+        if health.state == "standby":  # while another instance speaks to it, the platform is asked nothing
+            await self._lease(_lease_name(link, health.account))
         async with channel.connect():
             health.account = channel.account
-            name = f"channel:{link.name}:{channel.account}"
-            generation = await self._parts.store.lease(name, self._parts.owner, LEASE)
-            if generation is None:
-                raise _Standby
+            name = _lease_name(link, channel.account)
+            generation = await self._lease(name)
             key = (link.name, channel.account)
             self._connected[key] = channel
             health.state, health.detail = "connected", ""
-            self._parts.notices.over(f"auth:{link.label}")
-            self._parts.notices.over(f"down:{link.label}")
             log.info("channel_connected", channel=link.label, account=channel.account)
             try:
                 await self._talk(link, channel, health, name, generation)
             finally:
                 del self._connected[key]
                 await failure_of(self._parts.store.unlease(name, self._parts.owner))
+
+    async def _lease(self, name: str) -> int:
+        generation = await self._parts.store.lease(name, self._parts.owner, LEASE)
+        if generation is None:
+            raise _Standby
+        return generation
 
     async def _build(self, link: LinkSettings) -> Channel:
         if not link.heavy:
@@ -140,6 +167,8 @@ class Switchboard:
             drafts.shown(row, receipts)  # pyright: ignore[reportArgumentType]
 
         async def dead(row: OutRow, reason: str) -> None:
+            if row.row.kind == "draft":
+                return  # the answer itself is another row
             where = f"{link.label}:{row.row.outbound.address.chat}"
             await parts.notices.tell(
                 f"dead:{where}",
@@ -171,7 +200,7 @@ class Switchboard:
                 await channel.receive(context)
             except Unavailable as error:
                 log.error("store_unavailable", doing="receive", error=str(error))
-                await asyncio.sleep(1.0)
+                await self._parts.sleep(1.0)
             else:
                 raise NotReady("the connection ended")
 
@@ -180,24 +209,35 @@ class Switchboard:
             log.warning("menu_failed", error=str(error))
 
     async def _hold(self, name: str) -> None:
-        """Renews the connection's lease; losing it ends the connection."""
+        """Renews the connection's lease; losing it ends the connection, and so does a store that could not be asked while it lasted."""
+        held = self._parts.now()
         while True:
-            await asyncio.sleep(LEASE / 3)
-            if await self._parts.store.lease(name, self._parts.owner, LEASE) is None:
-                raise LeaseLost(f"{name} is held by another instance")
+            await self._parts.sleep(LEASE / 3)
+            try:
+                if await self._parts.store.lease(name, self._parts.owner, LEASE) is None:
+                    raise LeaseLost(f"{name} is held by another instance")
+                held = self._parts.now()
+            except Unavailable as error:
+                log.error("store_unavailable", doing="lease", error=str(error))
+                if self._parts.now() - held >= LEASE * 2 / 3:
+                    raise
 
 
 class _Standby(Exception):
     """Another instance holds this connection."""
 
 
+def _lease_name(link: LinkSettings, account: str) -> str:
+    return f"channel:{link.name}:{account}"
+
+
 def _first(error: Exception | None) -> Exception | None:
-    """What really failed inside task groups: refused credentials before anything else."""
+    """What really failed inside task groups: refused credentials before anything else, then a lost lease."""
     if not isinstance(error, ExceptionGroup):
         return error
     inner = cast("ExceptionGroup[Exception]", error).exceptions
     leaves = [leaf for one in inner if (leaf := _first(one)) is not None]
-    return next((leaf for leaf in leaves if isinstance(leaf, AuthFailed)), leaves[0])
+    return next((leaf for kind in (AuthFailed, LeaseLost) for leaf in leaves if isinstance(leaf, kind)), leaves[0])
 
 
 __all__ = ["BoardParts", "LinkSettings", "Switchboard"]

@@ -1,0 +1,444 @@
+"""Every channel lives alone, and comes back by the word of its own failure."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_words import SAFE, Clock, Odd, ended, ident, place, post, until
+
+from channels.contract import Address, Answer, Arrival, ChannelContext, Inbound, Person, PersonId
+from channels.errors import AuthFailed, NotReady, Unavailable
+from channels.testing import FakePlatform
+from ohmo.bus.events import EventStream
+from ohmo.contracts.store import Accepted, CursorSave
+from ohmo.gateway.drafts import Drafts
+from ohmo.gateway.link import LinkSettings
+from ohmo.gateway.notices import Notices
+from ohmo.gateway.pace import Pace, Rate
+from ohmo.gateway.sending import Sender
+from ohmo.gateway.switchboard import LEASE, BoardParts, Switchboard
+from ohmo.store.memory import MemoryStore
+
+HOUR = 3_600.0
+
+
+class Time:
+    """Seconds pass only when a test says so; whoever sleeps wakes in order."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._waiting: list[tuple[float, asyncio.Future[None]]] = []
+
+    async def sleep(self, seconds: float) -> None:
+        woken = asyncio.get_running_loop().create_future()
+        self._waiting.append((self.now + seconds, woken))
+        await woken
+
+    async def run_to(self, moment: float) -> None:
+        await settled()
+        while due := [entry for entry in self._waiting if entry[0] <= moment]:
+            entry = min(due, key=lambda one: one[0])
+            self._waiting.remove(entry)
+            self.now = max(self.now, entry[0])
+            if not entry[1].done():
+                entry[1].set_result(None)
+            await settled()
+        self.now = moment
+
+
+async def settled() -> None:
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
+class Adapter(Odd):
+    """A channel whose listening half a test may break."""
+
+    listens: Callable[[ChannelContext], Any] | None = None
+
+    async def receive(self, context: ChannelContext) -> None:
+        if self.listens is not None:
+            return await self.listens(context)
+        return await super().receive(context)
+
+    def parse_address(self, text: str) -> Address:
+        if text == "nowhere":
+            raise ValueError("nowhere is no chat")
+        return super().parse_address(text)
+
+
+@dataclass
+class Board:
+    """A switchboard over fakes; ``links`` are built afresh for every connection, as the house does."""
+
+    clock: Clock
+    state: Path
+    store: MemoryStore = field(init=False)
+    time: Time = field(default_factory=Time)
+    platforms: dict[str, FakePlatform] = field(default_factory=dict[str, FakePlatform])
+    published: list[Arrival] = field(default_factory=list[Arrival])
+    refusals: int = 0  # publishes that find the store away
+    owners: tuple[str, ...] = ()
+    breaks: dict[str, Callable[[], Any]] = field(default_factory=dict[str, Callable[[], Any]])
+    listens: Callable[[ChannelContext], Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.store = MemoryStore(clock=self.clock)
+
+    def link(self, name: str) -> LinkSettings:
+        platform = self.platforms[name] = FakePlatform(name=name, clock=self.clock)
+
+        def build() -> Adapter:
+            if name in self.breaks:
+                self.breaks[name]()
+            adapter = Adapter(platform, SAFE)
+            adapter.listens = self.listens
+            return adapter
+
+        return LinkSettings(name, name, build, self.state, (timedelta(hours=1), 100), heavy=False)
+
+    async def publish(self, arrivals: Sequence[Arrival], cursor: CursorSave | None) -> list[Accepted]:
+        if self.refusals:
+            self.refusals -= 1
+            raise Unavailable("disk full")
+        if cursor is not None:
+            await self.store.accept([], cursor)
+        self.published += arrivals
+        return []
+
+    def make(self, *names: str, seed: int = 1) -> Switchboard:
+        links = [self.link(name) for name in names]
+        known: list[Switchboard] = []
+
+        def address(channel: str, rest: str) -> Address | None:
+            return known[0].address(channel, rest)
+
+        notices = Notices(self.store, self.owners, address_of=address, new_id=counter("n"), clock=self.clock)
+
+        def sender(channel: Any) -> Sender:
+            pace = Pace(chat=Rate(0.0), account=Rate(0.0))
+            return Sender(channel, self.store, clock=self.clock, pace=pace, failpoint=lambda _: None)
+
+        async def no_draft(*_: Any) -> bool:
+            return False
+
+        def drafts(channel: Any, link: LinkSettings) -> Drafts:
+            return Drafts(channel, link.name, events=EventStream().listen, open_draft=no_draft, new_id=counter("d"))
+
+        parts = BoardParts(
+            self.store, self.publish, notices, sender, drafts, [("stop", "stop it")], self.clock, "me",
+            sleep=self.time.sleep, now=lambda: self.time.now, draw=random.Random(seed).random,
+        )  # fmt: skip
+        known.append(Switchboard(links, parts))
+        return known[0]
+
+    @asynccontextmanager
+    async def running(self, *names: str, seed: int = 1) -> AsyncGenerator[Switchboard]:
+        board = self.make(*names, seed=seed)
+        task = asyncio.create_task(board.run())
+        try:
+            await self.time.run_to(self.time.now)
+            yield board
+            assert not task.done(), "the board outlives every channel"
+        finally:
+            await ended(task)
+
+    def connects(self, name: str = "fake") -> int:
+        return sum(call.method == "connect" for call in self.platforms[name].calls)
+
+    async def notices(self) -> list[tuple[str, str]]:
+        """Channel and text of what the owner is told."""
+        rows = [row.row for row in await self.store.outbox() if row.row.kind == "notice"]
+        return [(row.outbound.address.channel, row.outbound.text) for row in rows]
+
+
+def counter(letter: str) -> Callable[[], str]:
+    made: list[str] = []
+
+    def new_id() -> str:
+        made.append("")
+        return ident(f"{letter}{len(made)}x")
+
+    return new_id
+
+
+@pytest.fixture
+def board(clock: Clock, tmp_path: Path) -> Board:
+    return Board(clock, tmp_path)
+
+
+def state(board: Switchboard, name: str = "fake") -> str:
+    return board.report()[name].state
+
+
+# connecting
+
+
+async def test_a_channel_that_connects_is_told_the_commands_and_reports_it(board: Board) -> None:
+    async with board.running("fake") as switch:
+        assert state(switch) == "connected"
+        assert board.platforms["fake"].menu == (("stop", "stop it"),)
+
+
+async def test_what_people_say_is_published_with_a_fenced_cursor(board: Board) -> None:
+    async with board.running("fake"):
+        await board.platforms["fake"].says("hello")
+        await until(lambda: bool(board.published))
+        assert [arrival.text for arrival in board.published if isinstance(arrival, Inbound)] == ["hello"]
+        assert await board.store.cursor("fake", "bot", "events") == "1"
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_an_hours_outage_sees_at_most_a_hundred_tries_and_ends_within_a_minute(board: Board, seed: int) -> None:
+    switch = board.make("fake", "other", seed=seed)
+    board.platforms["fake"].down(True)
+    task = asyncio.create_task(switch.run())
+    await board.time.run_to(HOUR)
+    assert 60 <= board.connects() <= 100
+    assert (state(switch), state(switch, "other")) == ("reconnecting", "connected")
+    assert board.connects("other") == 1
+    board.platforms["fake"].down(False)
+    await board.time.run_to(HOUR + 61)
+    assert state(switch) == "connected"
+    assert [text.split(":")[0] for _, text in await board.notices()] == ["fake cannot be reached"]
+    await ended(task)
+
+
+async def test_the_first_tries_come_quickly(board: Board) -> None:
+    switch = board.make("fake")
+    board.platforms["fake"].down(True)
+    task = asyncio.create_task(switch.run())
+    await board.time.run_to(10.0)
+    assert board.connects() >= 4
+    await ended(task)
+
+
+async def test_a_connection_that_falls_at_once_each_time_is_slowed_down_too(board: Board) -> None:
+    async def falls(context: ChannelContext) -> None:
+        del context
+        raise NotReady("closed")
+
+    board.listens = falls
+    async with board.running("fake"):
+        await board.time.run_to(HOUR)
+        assert board.connects() <= 100
+        assert len(await board.notices()) == 1
+
+
+async def test_refused_credentials_are_tried_every_five_minutes_and_told_once_through_another_door(board: Board) -> None:
+    board.owners = ("fake:dm:ada", "other:dm:ada")
+    switch = board.make("fake", "other")
+    board.platforms["fake"].revoke()
+    task = asyncio.create_task(switch.run())
+    await board.time.run_to(HOUR)
+    assert board.connects() <= 13
+    assert state(switch) == "auth_failed"
+    assert [channel for channel, _ in await board.notices()] == ["other"]
+    await ended(task)
+
+
+async def test_credentials_that_are_refused_while_speaking_keep_the_rows_and_are_told_once(board: Board) -> None:
+    async with board.running("fake") as switch:
+        board.platforms["fake"].revoke()
+        await board.store.post([post("a", "hello")])
+        await until(lambda: state(switch) == "auth_failed")
+        await board.time.run_to(HOUR / 2)
+        assert board.connects() <= 7
+        assert [row.state for row in await board.store.outgoing("fake", "bot")] == ["ready"]
+        assert len(await board.notices()) == 1
+        board.platforms["fake"].revoke(False)
+        await board.time.run_to(HOUR / 2 + 301)
+        await until(lambda: len(board.platforms["fake"].chats.get("dm:ada", ())) == 1)
+
+
+async def test_credentials_that_pass_the_door_and_fail_inside_are_told_once(board: Board) -> None:
+    async def refused(context: ChannelContext) -> None:
+        context.heard()
+        raise AuthFailed("missing scope")
+
+    board.listens = refused
+    async with board.running("fake"):
+        await board.time.run_to(HOUR)
+        assert board.connects() <= 13
+        assert len(await board.notices()) == 1
+
+
+# what breaks alone
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), ZeroDivisionError(), ImportError("no module named slack_sdk"), AssertionError()])
+async def test_an_adapter_that_cannot_be_built_is_tried_again_and_harms_nobody(board: Board, error: Exception) -> None:
+    def fail() -> None:
+        raise error
+
+    switch = board.make("fake", "other")
+    board.breaks["fake"] = fail
+    task = asyncio.create_task(switch.run())
+    await board.time.run_to(30.0)
+    assert (state(switch), state(switch, "other")) == ("failed", "connected")
+    assert type(error).__name__ in switch.report()["fake"].detail
+    del board.breaks["fake"]
+    await board.time.run_to(120.0)
+    assert state(switch) == "connected"
+    await ended(task)
+
+
+async def test_nonsense_while_listening_restarts_that_channel_alone(board: Board) -> None:
+    broken = [True]
+
+    async def nonsense(context: ChannelContext) -> None:
+        if broken.pop() if broken else False:
+            raise ValueError("an event without a type")
+        context.heard()
+        await asyncio.Event().wait()
+
+    board.listens = nonsense
+    async with board.running("fake") as switch:
+        assert state(switch) == "failed"
+        await board.time.run_to(2.0)
+        assert state(switch) == "connected"
+
+
+async def test_a_channel_that_stops_listening_by_itself_is_connected_again(board: Board) -> None:
+    rounds: list[int] = []
+
+    async def once(context: ChannelContext) -> None:
+        rounds.append(1)
+        if len(rounds) > 1:
+            context.heard()
+            await asyncio.Event().wait()
+
+    board.listens = once
+    async with board.running("fake") as switch:
+        assert (state(switch), switch.report()["fake"].detail) == ("reconnecting", "the connection ended")
+        await board.time.run_to(2.0)
+        assert state(switch) == "connected"
+
+
+async def test_a_store_that_is_away_costs_neither_the_connection_nor_a_message(board: Board) -> None:
+    async with board.running("fake") as switch:
+        board.refusals = 2
+        await board.platforms["fake"].says("hello")
+        await until(lambda: board.refusals == 1)
+        assert state(switch) == "connected"
+        await board.time.run_to(3.0)
+        await until(lambda: bool(board.published))
+        assert board.connects() == 1
+        assert [arrival.text for arrival in board.published if isinstance(arrival, Inbound)] == ["hello"]
+
+
+async def test_a_malformed_owner_harms_nobody(board: Board) -> None:
+    board.owners = ("other:nowhere", "other:dm:ada")
+    switch = board.make("fake", "other")
+    board.platforms["fake"].revoke()
+    task = asyncio.create_task(switch.run())
+    await board.time.run_to(2.0)
+    assert not task.done()
+    assert [channel for channel, _ in await board.notices()] == ["other"]
+    await ended(task)
+
+
+# one instance at a time
+
+
+async def test_an_instance_without_the_lease_stands_by_and_asks_the_platform_nothing(board: Board) -> None:
+    await board.store.lease("channel:fake:bot", "somebody else", LEASE)
+    async with board.running("fake") as switch:
+        assert state(switch) == "standby"
+        await board.time.run_to(HOUR)
+        assert board.connects() == 1
+        board.clock.tick(LEASE + 1)
+        await board.time.run_to(HOUR + LEASE)
+        assert state(switch) == "connected"
+
+
+async def test_an_instance_that_lost_its_lease_stops_speaking(board: Board) -> None:
+    async with board.running("fake") as switch:
+        board.clock.tick(LEASE + 1)
+        assert await board.store.lease("channel:fake:bot", "somebody else", HOUR) is not None
+        await board.time.run_to(LEASE)
+        assert state(switch) == "standby"
+        assert board.platforms["fake"].connections == 0
+        await board.store.post([post("a")])
+        await settled()
+        assert board.platforms["fake"].chats == {}
+
+
+async def test_a_stopped_board_gives_its_leases_back(board: Board) -> None:
+    async with board.running("fake"):
+        assert await board.store.lease("channel:fake:bot", "somebody else", LEASE) is None
+    assert await board.store.lease("channel:fake:bot", "somebody else", LEASE) is not None
+
+
+class Fenced(MemoryStore):
+    """Cannot be asked about leases for a while."""
+
+    away = False
+
+    async def lease(self, name: str, owner: str, ttl: float) -> int | None:
+        if self.away:
+            raise Unavailable("disk full")
+        return await super().lease(name, owner, ttl)
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(8.0, True), (LEASE, False)])
+async def test_a_lease_that_cannot_be_renewed_is_kept_while_it_lasts_and_not_longer(board: Board, seconds: float, kept: bool) -> None:
+    board.store = Fenced(clock=board.clock)
+    async with board.running("fake"):
+        board.store.away = True
+        await board.time.run_to(seconds)
+        board.store.away = False
+        await board.time.run_to(seconds + 30)
+        assert (board.connects() == 1) is kept
+
+
+# what others ask of it
+
+
+async def test_what_is_not_connected_is_not_ready(board: Board, tmp_path: Path) -> None:
+    switch = board.make("fake")
+    message = await board.platforms["fake"].sends_file("a.txt", b"abc")
+    said = board.platforms["fake"].events[-1]
+    assert isinstance(said, Inbound)
+    assert message == said.message
+    with pytest.raises(NotReady):
+        await switch.fetch(said.address, said.attachments[0], tmp_path)
+    task = asyncio.create_task(switch.run())
+    await settled()
+    assert (await switch.fetch(said.address, said.attachments[0], tmp_path)).read_bytes() == b"abc"
+    assert switch.address("fake", "dm:ada/7") == place("dm:ada", "7")
+    await switch.acknowledge(pressed(said), "Thank you")
+    assert board.platforms["fake"].acknowledged == [("t", "Thank you")]
+    await ended(task)
+    assert switch.address("fake", "dm:ada") is None
+
+
+def pressed(said: Inbound) -> Answer:
+    return Answer(
+        key="p",
+        address=said.address,
+        person=Person(PersonId("ada"), "Ada"),
+        at=said.at,
+        order="9",
+        message=said.message,
+        choice="x",
+        token="t",
+    )
+
+
+async def test_a_dead_letter_is_told_to_the_owner_and_a_dead_draft_is_not(board: Board) -> None:
+    async with board.running("fake"):
+        await board.store.post([post("a", ttl=-1.0), post("b", ttl=-1.0, kind="draft")])
+        await until(
+            lambda: not [row for row in board.store.tables.posts.values() if row.row.state == "ready" and row.row.row.kind != "notice"]
+        )
+        await settled()
+        assert [channel for channel, _ in await board.notices()] == ["web"]
