@@ -17,6 +17,7 @@ from ohmo.permissions.shell.paths_in import SHALLOW, goes_deep, wanted_paths
 from ohmo.permissions.shell.readonly import HARMLESS_TARGETS, HARMLESS_VARIABLES
 from ohmo.permissions.shell.vaults import gives_secrets
 
+_MOST_WILD = 500
 _QUOTING = re.compile(r"['\"\\]|\$(?=['\"])")
 # Programs that cannot do anything with a path they are not told: unknown words are harmless to them.
 _INDIFFERENT = word_set(
@@ -36,6 +37,8 @@ class CommandPolicy:
 
     def rule(self, command: str, context: CallContext, granted: Sequence[Rule]) -> Ruling:
         script = self._shell.parse(command, context.cwd)
+        if sum(not known(word) for simple in script.commands for word in simple.words) > _MOST_WILD:
+            return Ruling("ask", "shell", "", "it holds more wildcards and unknown words than can be looked up", remember=False)
         judged = [self._sensitive_part(script, command, str(context.cwd)), self._configured(script)]
         for verdict in ("deny", "ask"):
             for ruling in judged:

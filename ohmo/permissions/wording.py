@@ -33,7 +33,7 @@ def detail_of(call: ToolCall, context: CallContext, ruling: Ruling) -> str:
     """The arguments as CommonMark, and why somebody is asked."""
     parts: list[str] = []
     for name, value in call.arguments.items():
-        if value in (None, "", False):
+        if value is None or value is False:
             continue
         parts.append(_argument(name, value))
     where = f"in `{context.cwd}`"
@@ -43,6 +43,8 @@ def detail_of(call: ToolCall, context: CallContext, ruling: Ruling) -> str:
 
 def _argument(name: str, value: Json) -> str:
     text = value if isinstance(value, str) else str(value)
+    if not text:
+        return f"{name}: (empty)"  # an Edit that takes something away says so
     cut = len(text) - _MOST
     if cut > 0:  # both ends: what matters may stand last
         text = f"{text[: _MOST // 2]}\n[... {cut} characters not shown ...]\n{text[-_MOST // 2 :]}"

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
 from ohmo.permissions.patterns import ANY, known, word_set
 from ohmo.permissions.shell.script import Redirect, Simple
+from ohmo.permissions.shell.tree import TooLong, below, joined_lines, parsed, torn
 from ohmo.permissions.shell.words import PRIVATE, Scope, Words
 from ohmo.permissions.shell.wrappers import TRANSPARENT, inner_commands
 
-_LANGUAGE = Language(tree_sitter_bash.language())
 _MOST_DEPTH = 60
 _SIMPLE = re.compile(r"[\w\s./;|&<>=:,@%+'\"-]*")
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
@@ -55,13 +53,11 @@ class Reader:
         if self._depth > _MOST_DEPTH // 4:
             self.unclear = "commands inside commands too deep"
             return
-        source = joined_lines(text)
-        root = _tree(source)
-        if not _SIMPLE.fullmatch(source) and _torn(root):  # "$a$b/c" comes back as two words; "${a}${b}/c" does not
-            root = _tree(_VARIABLE.sub(r"${\1}", source))
-            self.unclear = self.unclear or ("the shell grammar cannot read it" if _torn(root) else "")
-        if root.has_error:
-            self.unclear = self.unclear or "the shell grammar cannot read it"
+        try:
+            root = self._parsed(joined_lines(text))
+        except TooLong:
+            self.unclear = "the shell grammar takes too long to read it"
+            return
         before = len(self.commands)
         try:
             self._node(root, scope or Scope(self._home, (self._cwd,)), _Around())
@@ -70,6 +66,15 @@ class Reader:
         if wrapped:
             self.commands[before:] = [replace(each, wrapped=True) for each in self.commands[before:]]
         self._depth -= 1
+
+    def _parsed(self, source: str) -> Node:
+        root = parsed(source)
+        if not _SIMPLE.fullmatch(source) and torn(root):  # "$a$b/c" comes back as two words; "${a}${b}/c" does not
+            root = parsed(_VARIABLE.sub(r"${\1}", source))
+            self.unclear = self.unclear or ("the shell grammar cannot read it" if torn(root) else "")
+        if root.has_error:
+            self.unclear = self.unclear or "the shell grammar cannot read it"
+        return root
 
     def _node(self, node: Node, scope: Scope, around: _Around) -> None:
         kind = node.type
@@ -324,43 +329,14 @@ class Reader:
         return None
 
 
-def _tree(source: str) -> Node:
-    return Parser(_LANGUAGE).parse(source.encode("utf-8", "surrogatepass")).root_node
-
-
-def _torn(root: Node) -> bool:
-    """Whether words that touch each other in the source came back as two arguments."""
-    query = [root]
-    while query:
-        node = query.pop()
-        children = node.children
-        if node.type == "command":
-            for left, right in itertools.pairwise(children):
-                if left.end_byte == right.start_byte and right.type not in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
-                    return True
-        query += [child for child in children if child.child_count]
-    return False
-
-
 def _join(cwd: str, goal: str) -> str:
     return goal if goal.startswith("/") else f"{cwd}/{goal}"
-
-
-def _below(node: Node, kinds: frozenset[str]) -> list[Node]:
-    found: list[Node] = []
-    queue = [node]
-    while queue:
-        each = queue.pop()
-        if each.type in kinds:
-            found.append(each)
-        queue += each.children
-    return found
 
 
 def _assigned_below(node: Node) -> set[str]:
     """Names a loop may assign, also through builtins that take names."""
     names: set[str] = set()
-    for each in _below(node, frozenset({"variable_assignment", "command"})):
+    for each in below(node, frozenset({"variable_assignment", "command"})):
         text = (each.text or b"").decode("utf-8", "replace")
         if each.type == "variable_assignment":
             names.update(re.findall(r"^\w+", text))
@@ -370,22 +346,4 @@ def _assigned_below(node: Node) -> set[str]:
 
 
 def _changes_folder(node: Node) -> bool:
-    return any(re.match(rb"(cd|pushd|popd|chdir)\b", each.text or b"") for each in _below(node, frozenset({"command"})))
-
-
-_JOIN = re.compile(r"(\\*)\\\n")
-
-
-def joined_lines(text: str) -> str:
-    """Takes continued lines together, as bash does before it reads words; the grammar takes the break for a space."""
-    if "\\\n" not in text:
-        return text
-    root = _tree(text)
-    kept = [(node.start_byte, node.end_byte) for node in _below(root, frozenset({"comment", "raw_string", "heredoc_body"}))]
-
-    def one(match: re.Match[str]) -> str:
-        at = len(text[: match.end() - 2].encode("utf-8", "surrogatepass"))
-        escaped = len(match[1]) % 2 == 1
-        return match[0] if escaped or any(start <= at < end for start, end in kept) else match[1]
-
-    return _JOIN.sub(one, text)
+    return any(re.match(rb"(cd|pushd|popd|chdir)\b", each.text or b"") for each in below(node, frozenset({"command"})))

@@ -222,6 +222,10 @@ def test_commands_made_to_show_secrets_are_refused_in_every_mode(house: House, c
     assert house.bash(command, "full_auto", allow=["Bash"]).verdict == "deny"
 
 
+def test_more_wildcards_than_can_be_looked_up_are_asked_about(house: House) -> None:
+    assert house.bash("ls " + " ".join(f"*{number}" for number in range(2000)), "full_auto", allow=["Bash"]).verdict == "ask"
+
+
 def test_redirections_are_reads_and_writes(house: House) -> None:
     script = house.shell.parse("sort < in.txt > out.txt 2>> log.txt", house.work)
     assert script.reads == (house.work / "in.txt",)
@@ -248,8 +252,11 @@ def test_five_thousand_commands_are_judged_without_a_noticeable_wait(house: Hous
         '"$(' * 500 + "ls" + ')"' * 500,
         "(" * 3000 + "ls" + ")" * 3000,
         "cat " + "{" * 3000 + "a,b" + "}" * 3000,
+        "x=( " * 20_000,
+        "a|" * 40_000 + "a",
+        "<<a " * 20_000,
     ],
-    ids=["substitutions", "quoted", "subshells", "braces"],
+    ids=["substitutions", "quoted", "subshells", "braces", "arrays", "pipes", "documents"],
 )
 def test_nesting_without_end_is_asked_about(house: House, command: str) -> None:
     assert house.bash(command, "full_auto").verdict == "ask"

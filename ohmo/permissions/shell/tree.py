@@ -1,0 +1,73 @@
+"""Syntax trees of shell commands, and what the grammar has to be helped with."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+_LANGUAGE = Language(tree_sitter_bash.language())
+_SECONDS, _CHUNK, _SHORT = 0.5, 1 << 16, 1000  # of parsing, of source handed over at once, of source that cannot take long
+
+
+class TooLong(Exception):
+    """The grammar would need too long for this text."""
+
+
+def parsed(source: str) -> Node:
+    """The syntax tree. Raises TooLong: some texts make the parser try again and again."""
+    data = source.encode("utf-8", "surrogatepass")
+    parser = Parser(_LANGUAGE)
+    if len(data) > _SHORT:  # only a source that is read piece by piece can be given up; its nodes are slow to read, so it is parsed again
+        deadline = time.monotonic() + _SECONDS
+        try:
+            parser.parse(lambda at, _: data[at : at + _CHUNK], progress_callback=lambda _at, _error: time.monotonic() > deadline)
+        except ValueError as error:
+            raise TooLong from error
+    return parser.parse(data).root_node
+
+
+def torn(root: Node) -> bool:
+    """Whether words that touch each other in the source came back as two arguments."""
+    query = [root]
+    while query:
+        node = query.pop()
+        children = node.children
+        if node.type == "command":
+            for left, right in itertools.pairwise(children):
+                if left.end_byte == right.start_byte and right.type not in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
+                    return True
+        query += [child for child in children if child.child_count]
+    return False
+
+
+def below(node: Node, kinds: frozenset[str]) -> list[Node]:
+    found: list[Node] = []
+    queue = [node]
+    while queue:
+        each = queue.pop()
+        if each.type in kinds:
+            found.append(each)
+        queue += each.children
+    return found
+
+
+_JOIN = re.compile(r"(\\*)\\\n")
+
+
+def joined_lines(text: str) -> str:
+    """Takes continued lines together, as bash does before it reads words; the grammar takes the break for a space."""
+    if "\\\n" not in text:
+        return text
+    root = parsed(text)
+    kept = [(node.start_byte, node.end_byte) for node in below(root, frozenset({"comment", "raw_string", "heredoc_body"}))]
+
+    def one(match: re.Match[str]) -> str:
+        at = len(text[: match.end() - 2].encode("utf-8", "surrogatepass"))
+        escaped = len(match[1]) % 2 == 1
+        return match[0] if escaped or any(start <= at < end for start, end in kept) else match[1]
+
+    return _JOIN.sub(one, text)
