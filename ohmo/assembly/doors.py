@@ -17,7 +17,7 @@ from ohmo.failpoints import Failpoint
 from ohmo.gateway import pairing
 from ohmo.gateway.access import Access
 from ohmo.gateway.cards import card, closing
-from ohmo.gateway.questions import Granting
+from ohmo.gateway.questions import Granting, remembered
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.ids import NewId
 
@@ -52,6 +52,7 @@ class HouseApprovals:
         self, approval: str, verdict: Literal["allowed", "denied"], scope: Scope, word: str, person: str
     ) -> Literal["ok", "late", "unknown"]:
         asked = next((one for one in await self.store.open_questions() if one.ask.id == approval), None)
+        scope = remembered(asked, scope) if asked is not None else scope
         note = "Denied" if verdict == "denied" else f"Allowed ({scope})" if not word else word[:200]
         grant = await self.granting.grant(asked, scope) if verdict == "allowed" else None
         found = await self.store.answer(

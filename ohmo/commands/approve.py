@@ -13,7 +13,11 @@ async def _run(order: Order, desk: Desk) -> Effect:
     if scope is None:
         return Reply(f"`/approve {order.argument}`: say `/approve`, `/approve session` or `/approve always`.")
     questions = [asked for asked in await desk.open_questions(order.thread) if asked.state == "asked"]
-    return Decide(questions[0].ask.id, "allowed", scope) if questions else Reply("Nothing is asked here.")
+    if not questions:
+        return Reply("Nothing is asked here.")
+    if questions[0].ask.question.kind == "question":
+        return Reply("This question wants an answer in words, or `/deny`.")
+    return Decide(questions[0].ask.id, "allowed", scope)
 
 
 COMMAND = Command("approve", "allow what is asked here: once, `session` or `always`", _run, MEMBERS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,8 +36,8 @@ class Roles:
 
 
 class Access:
-    """``policy`` of a channel and account; ``is_command`` tells whether a text is one of the house's commands; ``open_question`` the question
-    that waits in a place for a person's words. ``per_person``: everybody has a mind of their own in a shared place."""
+    """``policy`` of a channel and account; ``is_command`` tells whether a text is one of the house's commands; ``open_question`` the questions
+    that wait in a place for somebody's words. ``per_person``: everybody has a mind of their own in a shared place."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Access:
         roles: Roles,
         *,
         is_command: Callable[[str], bool],
-        open_question: Callable[[Address], Asked | None],
+        open_question: Callable[[Address], Sequence[Asked]],
         per_person: bool = False,
     ) -> None:
         self._policy, self._roles = policy, roles
@@ -87,8 +87,17 @@ class Access:
         if private:
             welcome = policy.dm == "open" or (policy.dm != "off" and person in policy.people)
         else:
-            welcome = policy.groups != "off" and (not policy.people or person in policy.people)
+            welcome = _open_group(policy, place) and (not policy.people or person in policy.people)
         return self._roles.default if welcome else None
+
+    def may_ask_in(self, said: Inbound) -> bool:
+        """A stranger who is told a pairing code: only in private, and only where the owner wants to hear of strangers."""
+        place = said.address
+        return (
+            said.private
+            and self._policy(place.channel, place.account).dm == "pairing"
+            and not self.revoked(place.channel, place.account, said.person.id)
+        )
 
     def may_answer(self, asked: Asked, said: Said) -> bool:
         """Owner and admin answer for anyone, a user for themselves, a guest for nobody."""
@@ -136,13 +145,17 @@ class Access:
             return "noted", "said by a bot"
         if self.revoked(place.channel, place.account, said.person.id):
             return "refused", "this person's access was revoked"
-        if said.private:
-            stranger = self.let_in(said, private=True) is None
-            if stranger and policy.dm in ("off", "allowlist"):
-                return "refused", f"channels.{place.channel}.dm is {policy.dm} and {said.person.id} is not allowed"
+        if place.channel in OWN_DOORS:
             return None
-        if place.channel not in OWN_DOORS and policy.groups != "open" and place.chat not in policy.chats:
-            return "noted", f"the group {place.chat} is not in channels.{place.channel}.allow.groups"
+        if said.private:
+            known = self.let_in(said, private=True) is not None
+            if policy.dm == "off" or (policy.dm == "allowlist" and not known):
+                return "refused", f"channels.{place.channel}.dm is {policy.dm}" + ("" if known else f" and {said.person.id} is not allowed")
+            return None
+        if not _open_group(policy, place):
+            return "noted", f"the group {place.chat} is not in channels.{place.channel}.allow.groups" if policy.groups != "off" else (
+                f"channels.{place.channel}.groups is off"
+            )
         if policy.mention_required and not said.addressed:
             return "noted", "not addressed"
         if self.let_in(said, private=False) is None:
@@ -150,12 +163,18 @@ class Access:
         return None
 
     def _answers(self, said: Inbound) -> bool:
-        """Plain words are the answer to an open AskUser question of the place, when this person may give it."""
-        asked = self._open_question(said.address)
-        return asked is not None and is_free(asked.ask.question) and (said.private or said.addressed) and self.may_answer(asked, said)
+        """Plain words are the answer to an open AskUser question of this mind, when this person may give it."""
+        if not (said.private or said.addressed):
+            return False
+        waiting = [asked for asked in self._open_question(said.address) if is_free(asked.ask.question) and self.may_answer(asked, said)]
+        return any(not self._scope(said) or asked.person == said.person.id for asked in waiting)
 
     def _scope(self, said: Said) -> str:
-        return said.person.id if self._per_person else ""
+        return said.person.id if self._per_person and said.address.channel not in OWN_DOORS else ""
+
+
+def _open_group(policy: Policy, place: Address) -> bool:
+    return policy.groups == "open" or (policy.groups == "allowlist" and place.chat in policy.chats)
 
 
 def is_free(question: Question) -> bool:

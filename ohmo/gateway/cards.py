@@ -34,11 +34,11 @@ def parse_choice(text: str) -> tuple[int, str] | None:
 
 
 def closing(new_id: NewId, note: str) -> Closing:
-    """Takes the place of a draft or card: its text, without buttons, and ``note``."""
+    """Takes the place of a draft or card: its text, without buttons and how to answer, and ``note``."""
 
     def close(row: OutRow) -> PostRow:
         said = row.row.outbound
-        text = said.text.split("\n\nAnswer ")[0] if said.choices or "\n\nAnswer " in said.text else said.text
+        text = said.text if row.row.kind == "draft" else said.text.rpartition("\n\nAnswer ")[0] or said.text
         return PostRow(new_id(), "edit", replace(said, text=f"{text}\n\n_{note}_", choices=(), files=(), replaces=()), target=row.row.id)
 
     return close

@@ -9,7 +9,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -20,13 +20,14 @@ from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.store import Accepted, Asked, PostRow, Seat, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
 from ohmo.gateway import pairing
-from ohmo.gateway.access import Access
+from ohmo.gateway.access import Access, is_free
 from ohmo.gateway.cards import card, closing, parse_choice
-from ohmo.gateway.questions import Granting
+from ohmo.gateway.questions import Granting, remembered
 from ohmo.ids import NewId
 from ohmo.lifecycle import backoff, failure_of
 
 log = structlog.get_logger("ohmo.intake")
+COURTESY = 5.0  # seconds the platform gets to show that a button was pressed
 Told = tuple[Accepted, Arrival, Seat]
 
 
@@ -108,8 +109,10 @@ class Intake:
             await self._pressed(accepted, arrival)
         elif isinstance(arrival, Inbound):
             standing = self._parts.access.let_in(arrival, private=arrival.private)
-            if standing is None:
+            if standing is None and self._parts.access.may_ask_in(arrival):
                 await self._stranger(accepted, arrival)
+            elif standing is None:
+                await self._end(accepted, "refused", f"{arrival.person.id} may not speak here")
             elif seat.kind == "answer":
                 await self._in_words(accepted, arrival)
             else:
@@ -123,22 +126,24 @@ class Intake:
         await self._parts.store.end_arrival(accepted.thread, accepted.seq, "dead", text, posts)
 
     async def _stranger(self, accepted: Accepted, said: Inbound) -> None:
+        """One code an hour, also when a stranger speaks in several threads at once."""
         place, parts = said.address, self._parts
-        known = parts.access.known(place.channel, place.account, said.person.id)
-        row_and_code = pairing.asking(said, known, parts.clock())
-        if row_and_code is None:
-            await self._end(accepted, "refused", "unknown person; a pairing code was told")
-            return
-        row, code = row_and_code
-        posts = [self._post(place, pairing.words(said, code))]
-        await parts.store.end_arrival(accepted.thread, accepted.seq, "refused", "unknown person; pairing code told", posts, person=row)
-        parts.access.learn([row])
+        async with self._alone(f"{place.channel}:{place.account}:{said.person.id}"):
+            known = parts.access.known(place.channel, place.account, said.person.id)
+            row_and_code = pairing.asking(said, known, parts.clock())
+            if row_and_code is None:
+                await self._end(accepted, "refused", "unknown person; a pairing code was told")
+                return
+            row, code = row_and_code
+            posts = [self._post(place, pairing.words(said, code))]
+            await parts.store.end_arrival(accepted.thread, accepted.seq, "refused", "unknown person; pairing code told", posts, person=row)
+            parts.access.learn([row])
 
     async def _command(self, accepted: Accepted, said: Inbound, standing: Standing) -> None:
         parsed = parse(said.text)
         command = self._parts.commands.get(parsed[0]) if parsed is not None else None
-        if command is None or parsed is None:
-            await self._end(accepted, "answered", posts=[self._post(said.address, "I do not know this command; `/help` lists them.")])
+        if command is None or parsed is None:  # somebody who was let in between the words and their handling
+            await self._end(accepted, "refused", "said before this person was let in", [self._post(said.address, "Please say that again.")])
             return
         if standing not in command.standings:
             await self._end(
@@ -174,15 +179,16 @@ class Intake:
         asked = await self._find(pressed[1]) if pressed is not None else None
         if pressed is None or asked is None:
             await self._end(accepted, "refused", "this question is closed")
-            await failure_of(parts.acknowledge(answer, "This question is closed."))
+            await self._acknowledge(answer, "This question is closed.")
             return
         if not parts.access.may_answer(asked, answer):
             await self._end(accepted, "refused", f"{answer.person.id} may not answer this question")
-            await failure_of(parts.acknowledge(answer, "This question is not yours to answer."))
+            await self._acknowledge(answer, "This question is not yours to answer.")
             return
         choice = asked.ask.question.choices[pressed[0]] if pressed[0] < len(asked.ask.question.choices) else None
         if choice is None:
             await self._end(accepted, "refused", "no such choice")
+            await self._acknowledge(answer, "There is no such choice.")
             return
         if asked.ask.question.kind == "question":
             decision = Decide(asked.ask.id, "allowed", word=choice.label)
@@ -191,10 +197,15 @@ class Intake:
         else:
             decision = Decide(asked.ask.id, "allowed", choice.value if choice.value in ("session", "always") else "once")
         done = await self._decide(accepted, answer, decision)
-        await failure_of(parts.acknowledge(answer, choice.label if done else "Too late: this question is closed."))
+        await self._acknowledge(answer, choice.label if done else "Too late: this question is closed.")
+
+    async def _acknowledge(self, answer: Answer, text: str) -> None:
+        """A courtesy: a platform that hangs must not hold up what is said next in this thread."""
+        await failure_of(asyncio.wait_for(self._parts.acknowledge(answer, text), COURTESY))
 
     async def _in_words(self, accepted: Accepted, said: Inbound) -> None:
-        questions = [asked for asked in await self._parts.store.open_questions(accepted.thread) if asked.state == "asked"]
+        asked_now = [asked for asked in await self._parts.store.open_questions(accepted.thread) if asked.state == "asked"]
+        questions = [asked for asked in asked_now if is_free(asked.ask.question)]  # words never answer a permission that came meanwhile
         if questions:
             await self._decide(accepted, said, Decide(questions[0].ask.id, "allowed", word=said.text))
         else:
@@ -207,6 +218,8 @@ class Intake:
         if asked is not None and not parts.access.may_answer(asked, said):
             await self._end(accepted, "refused", "not yours to answer", [self._post(said.address, "This question is not yours to answer.")])
             return False
+        if asked is not None:
+            decision = replace(decision, scope=remembered(asked, decision.scope))
         note = _note(decision, said)
         outcome = await parts.store.answer(
             decision.approval, decision.verdict, person=said.person.id, word=decision.word, scope=decision.scope,

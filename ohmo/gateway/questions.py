@@ -17,13 +17,13 @@ class OpenQuestions:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._asked: dict[Address, Asked] = {}
+        self._asked: dict[Address, tuple[Asked, ...]] = {}
         self._changed = asyncio.Event()
         self._changed.set()
 
-    def at(self, place: Address) -> Asked | None:
-        """The question that waits in a place for an answer."""
-        return self._asked.get(place)
+    def at(self, place: Address) -> tuple[Asked, ...]:
+        """The questions that wait in a place for an answer: one for each mind there."""
+        return self._asked.get(place, ())
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -42,7 +42,11 @@ class OpenQuestions:
 
     async def refresh(self) -> None:
         rows = await self._store.open_questions()
-        self._asked = {asked.address: asked for asked in rows if asked.state == "asked"}
+        found: dict[Address, tuple[Asked, ...]] = {}
+        for asked in rows:
+            if asked.state == "asked":
+                found[asked.address] = (*found.get(asked.address, ()), asked)
+        self._asked = found
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,19 @@ class Granting:
 
     async def grant(self, asked: Asked | None, scope: Scope) -> Grant | None:
         """None: nothing to remember. Whoever answers, it is given to the person who asked."""
-        rule = asked.ask.question.rule if asked is not None else ""
-        if asked is None or not rule or scope == "once":
+        if asked is None or remembered(asked, scope) == "once":
             return None
         info = await self.thread(asked.thread)
         session = f"{asked.thread}.{info.session_seq if info is not None else 0}"
-        return Grant(self.new_id(), "*" if scope == "always" else session, rule, f"{asked.address.channel}:{asked.person}", self.clock())
+        return Grant(
+            self.new_id(),
+            "*" if scope == "always" else session,
+            asked.ask.question.rule,
+            f"{asked.address.channel}:{asked.person}",
+            self.clock(),
+        )
+
+
+def remembered(asked: Asked, scope: Scope) -> Scope:
+    """What an answer can cover: without a rule there is nothing to remember, whatever was asked for."""
+    return scope if asked.ask.question.rule else "once"

@@ -58,10 +58,10 @@ async def test_a_question_is_known_soon_after_it_was_stored_and_unknown_when_it_
     await until(lambda: shelf.reads == 1)
     shelf.rows = [asked()]
     shelf.tell(kind)
-    await until(lambda: questions.at(HERE) is not None)
+    await until(lambda: questions.at(HERE) != ())
     shelf.rows = []
     shelf.tell(kind)
-    await until(lambda: questions.at(HERE) is None)
+    await until(lambda: questions.at(HERE) == ())
     living.cancel()
     await asyncio.gather(living, return_exceptions=True)
     assert shelf.hearers == []
