@@ -181,6 +181,7 @@ async def living(config: Config, seams: Seams) -> AsyncGenerator[tuple[House, Do
         finally:
             house.truth.ready = False
             await house.pool.drain(DRAIN)
+            await house.agent.workbench.background.close()
 
 
 def _prepare_workspace(folder: Path) -> None:

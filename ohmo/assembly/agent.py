@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config, key_is_optional
 from ohmo.config.models import Profile
@@ -66,9 +64,10 @@ def build_agent(config: Config, seams: Seams, model: build.Model, grants: Callab
     bench = Workbench(config.home.spill, sensitive, limits=_limits(config), environ=seams.environ, ripgrep=ripgrep())
     tools: Mapping[str, Tool[Any]] = load_tools(bench)
     rules = config.permissions
-    policy = Policy(rule_set(rules.allow, rules.ask, rules.deny), sensitive, Shell(home), config.workspace)
+    places = {"WORKSPACE": str(config.workspace), "HOME": str(home), "OHMO_HOME": str(config.home.root)}
+    policy = Policy(rule_set(rules.allow, rules.ask, rules.deny, places), sensitive, Shell(home), config.workspace)
     gate = LayeredGate(policy, grants)
-    executor = Executor(tools, gate, width=config.limits.parallel_tools, explain=_explain, failpoint=seams.failpoint)
+    executor = Executor(tools, gate, width=config.limits.parallel_tools, explain=lambda _, error: explain(error), failpoint=seams.failpoint)
     reasoner = Reasoner(seams.call or model.call, failpoint=seams.failpoint)
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps)
     return AgentParts(engine, model, tool_specs(tools), bench)
@@ -84,7 +83,3 @@ def ripgrep() -> Path | None:
 def _limits(config: Config) -> Limits:
     limits = config.limits
     return Limits(bash_output=limits.bash_output, web_output=limits.web_output, read_lines=limits.read_lines)
-
-
-def _explain(tool: str, error: ValidationError) -> str:
-    return f"{tool}: {explain(error)}"

@@ -61,7 +61,7 @@ class LayeredGate:
             return await self._answer(replace(footprint.question, digest=digest), arguments, answered)
         if ruling.verdict == "allow":
             return Allow(ruling.source, arguments)
-        return await self._permission(call, context, ruling, digest, arguments, answered)
+        return await self._permission(call, footprint, context, ruling, arguments, answered)
 
     async def _rule(self, call: ToolCall, footprint: Footprint, context: CallContext) -> Ruling:
         """Long commands are judged beside the event loop."""
@@ -81,14 +81,21 @@ class LayeredGate:
             return Deny("question", "the person did not want to answer")
         return Allow("question", arguments, verdict.word)
 
-    @staticmethod
     async def _permission(
-        call: ToolCall, context: CallContext, ruling: Ruling, digest: str, arguments: dict[str, object] | None, answered: Answered
+        self,
+        call: ToolCall,
+        footprint: Footprint,
+        context: CallContext,
+        ruling: Ruling,
+        arguments: dict[str, object] | None,
+        answered: Answered,
     ) -> Decision:
+        digest = digest_of(call, context)
         verdict = await answered(digest)
         if verdict is None:
             choices = (_ONCE, *(_REMEMBERED if ruling.remember else ()), _DENY)
-            return Ask(ruling.source, Question("permission", title_of(call), detail_of(call, context, ruling), choices, digest))
+            rule = self._policy.remembered(call, footprint, context) if ruling.remember else ""
+            return Ask(ruling.source, Question("permission", title_of(call), detail_of(call, context, ruling), choices, digest, rule))
         if verdict.state == "allowed":
             return Allow(f"approval: {verdict.scope}", arguments)
         if verdict.state == "expired":

@@ -15,6 +15,7 @@ from ohmo.permissions.paths import SensitivePaths, Touch
 from ohmo.permissions.rules import PATH_TOOLS, Rule, RuleSet, below, host_matches, parse_rule, path_matches
 from ohmo.permissions.ruling import Ruling, by_mode
 from ohmo.permissions.shell import Shell
+from ohmo.permissions.wording import suggest_rule
 
 _SEARCH = frozenset({"Glob", "Grep"})
 _BY_HAND = "no tool may touch it in any mode; if it is needed, the person does it by hand in a terminal"
@@ -52,6 +53,10 @@ class Policy:
         if footprint.command is not None:
             return self._commands.rule(footprint.command, context, granted)
         return self._layers(call.name, footprint, paths, context, granted)
+
+    def remembered(self, call: ToolCall, footprint: Footprint, context: CallContext) -> str:
+        """The narrow rule that "for this session" and "always" would store."""
+        return suggest_rule(call, footprint, context.cwd, self._shell)
 
     def _sensitive_paths(self, tool: str, footprint: Footprint, context: CallContext) -> Ruling | None:
         for path in (*footprint.reads, *footprint.writes):
