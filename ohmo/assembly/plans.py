@@ -45,10 +45,6 @@ class Plans:
             busy=settings.busy or config.sessions.busy,
         )  # fmt: skip
 
-    def budget(self) -> int:
-        """For transcripts before their first plan."""
-        return self._agent.model.window(self._agent.model.model)
-
     def _budget(self, model: str, system: tuple[Section, ...], max_output: int) -> int:
         window = self._agent.model.window(model)
         reserve = min(self._config.limits.compaction_reserve, window // 4)

@@ -33,14 +33,14 @@ Told = tuple[Accepted, Arrival, Seat]
 
 @dataclass(frozen=True, slots=True)
 class IntakeParts:
-    """``stopped`` ends a running turn of this instance; ``arrived`` is told that a running thread got a message; ``acknowledge`` answers the
+    """``stopped`` is told that what was said in a thread has been ended; ``arrived`` is told that a running thread got a message; ``acknowledge`` answers the
     platform's button press."""
 
     store: Store
     access: Access
     commands: Mapping[str, Command]
     desk: Desk
-    stopped: Callable[[str], None]
+    stopped: Callable[[str], Awaitable[None]]
     arrived: Callable[[str], None]
     acknowledge: Callable[[Answer, str], Awaitable[None]]
     new_id: NewId
@@ -172,7 +172,7 @@ class Intake:
         close = closing(parts.new_id, f"stopped by {said.person.name or said.person.id}")
         posts = [self._post(said.address, text)]
         await parts.store.stop(accepted.thread, accepted.seq, person=said.person.id, fresh=fresh, posts=posts, closing=close)
-        parts.stopped(accepted.thread)
+        await parts.stopped(accepted.thread)
 
     async def _pressed(self, accepted: Accepted, answer: Answer) -> None:
         parts, pressed = self._parts, parse_choice(answer.choice)

@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from channels.contract import Outbound
 from ohmo.contracts.agent import OpenCall
+from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.errors import TooLong
-from ohmo.contracts.messages import CallResult, Step, ToolCall, Usage
+from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, Usage, UserStep
 from ohmo.contracts.provider import ModelRequest
 from ohmo.contracts.store import Claim, PostRow, Store, ToStep
 from ohmo.contracts.tool import CallContext, ToolOutput, Verdict
 from ohmo.ids import NewId
+from ohmo.lifecycle import unbroken
 from ohmo.sessions.plan import TurnPlan
-from ohmo.sessions.transcript import Transcript
+from ohmo.sessions.transcript import Transcript, is_final, text_of
 
 
 class TurnLedger:
-    """Implements ``ohmo.contracts.agent.Ledger`` for one run of one turn. ``deadline``: monotonic seconds."""
+    """Implements ``ohmo.contracts.agent.Ledger`` for one run of one turn. ``deadline``: monotonic seconds.
+
+    A final answer is not written by itself: ``unwritten`` goes into the transaction that ends the turn, with its post."""
 
     def __init__(
         self, store: Store, claim: Claim, turn: str, transcript: Transcript, plan: TurnPlan, *, step: ToStep, new_id: NewId, deadline: float
     ) -> None:
         self._store, self._claim, self._turn = store, claim, turn
-        self._transcript, self._plan, self._step, self._new_id, self._deadline = transcript, plan, step, new_id, deadline
-        self._interrupted = frozenset(one.call.id for one in transcript.open_calls())
+        self._transcript, self._plan, self._step, self._new_id, self.deadline = transcript, plan, step, new_id, deadline
+        self._final: ModelStep | None = None
+        self._spent: Usage | None = None
+        self._interrupted = frozenset(one.call.id for one in transcript.open_calls())  # of an earlier run of this turn
+
+    @property
+    def unwritten(self) -> tuple[tuple[Step, ...], Usage | None]:
+        """What the end of the turn has to write; then ``written`` is told the numbers."""
+        return (self._final,) if self._final is not None else (), self._spent
+
+    def written(self, numbers: Sequence[int]) -> None:
+        steps, _ = self.unwritten
+        self._final = self._spent = None
+        self._transcript.add(list(zip(numbers, steps, strict=True)))
+
+    async def flush(self) -> None:
+        """The turn goes on, or stays open, after what looked like its end."""
+        if self._final is not None:
+            step, spent = self._final, self._spent
+            self._final = self._spent = None
+            await self._append((step,), (), spent)
 
     async def request(self, *, shrink: bool = False) -> ModelRequest:
+        await self.flush()
         if shrink and not self._transcript.shrink():
             raise TooLong("the last exchange alone is longer than the model's window; say it shorter or begin anew with /new")
         plan = self._plan
@@ -39,6 +64,11 @@ class TurnLedger:
         return tuple(OpenCall(one.call, one.started, interrupted=one.call.id in self._interrupted) for one in self._transcript.open_calls())
 
     async def record(self, *steps: Step, usage: Usage | None = None) -> None:
+        await self.flush()
+        last = steps[-1]
+        if len(steps) == 1 and isinstance(last, ModelStep) and is_final(last) and self._plan.busy != "steer":
+            self._final, self._spent = last, usage
+            return
         await self._append(steps, (), usage)
 
     async def result(self, output: ToolOutput) -> None:
@@ -50,24 +80,34 @@ class TurnLedger:
     async def steered(self) -> bool:
         if self._plan.busy != "steer":
             return False
-        taken = await self._store.steer(self._claim, self._turn, self._step)
+        return await unbroken(self._steer())
+
+    async def _steer(self) -> bool:
+        taken = await self._store.steer(self._claim, self._turn, self._steering)
         self._transcript.add(taken)
         return bool(taken)
 
+    def _steering(self, arrival: Arrival) -> UserStep:
+        return replace(self._step(arrival), source="steer")
+
     def last_was_final(self) -> bool:
-        return self._transcript.last_was_final()
+        return self._final is not None or self._transcript.last_was_final()
 
     def final_text(self) -> str:
-        return self._transcript.final_text()
+        return self._transcript.final_text() if self._final is None else text_of(self._final)
 
     def call_context(self, call: ToolCall, progress: Callable[[str], None]) -> CallContext:
         plan, claim = self._plan, self._claim
         return CallContext(
-            turn=self._turn, call=call.id, thread=claim.thread, person=plan.person, cwd=plan.cwd, deadline=self._deadline, mode=plan.mode,
+            turn=self._turn, call=call.id, thread=claim.thread, person=plan.person, cwd=plan.cwd, deadline=self.deadline, mode=plan.mode,
             role=plan.role, session=f"{claim.thread}.{claim.session_seq}", progress=progress,
         )  # fmt: skip
 
     async def _append(self, steps: tuple[Step, ...], posts: tuple[Outbound, ...], usage: Usage | None) -> None:
+        """What was committed is in the transcript, also when the turn is stopped in between."""
+        await unbroken(self._commit(steps, posts, usage))
+
+    async def _commit(self, steps: tuple[Step, ...], posts: tuple[Outbound, ...], usage: Usage | None) -> None:
         rows = [PostRow(self._new_id(), "message", post) for post in posts]
         numbers = await self._store.record(self._claim, self._turn, steps, posts=rows, usage=usage)
         self._transcript.add(list(zip(numbers, steps, strict=True)))

@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import structlog
 
+from channels.contract import Clock
 from channels.errors import Unavailable
 from ohmo.contracts.agent import Failed
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.store import Claim, Hint, PostRow, Store, Work
 from ohmo.lifecycle import backoff, failure_of
-from ohmo.sessions.session import Session, SessionParts, Why
+from ohmo.sessions.session import Session, SessionParts, Why, busy_of
 from ohmo.sessions.suspects import Suspects
 from ohmo.sessions.transcript import Transcript
 
 log = structlog.get_logger("ohmo.sessions")
 CACHE_BYTES = 48 << 20  # transcripts kept in memory
+HANDOVER = 10.0  # seconds a turn waits for the end of one that lost the same thread
 POLL = 1.0  # seconds: hints may be lost, and some times come without a hint
+AT_ONCE = 8  # threads begun by one transaction
 
 
 @dataclass(slots=True)
@@ -28,54 +32,51 @@ class _Running:
     """A turn of this instance; ``why`` it was cancelled, None: the pool itself is ending."""
 
     session: Session
-    task: asyncio.Task[None]
+    task: asyncio.Task[None] = field(init=False)
     why: Why | None = None
 
 
 @dataclass(slots=True)
-class _Outage:
-    """A thread whose model cannot be reached: tries so far, and whether its person was told."""
-
-    tries: int = 0
-    told: bool = False
-
-
-@dataclass(slots=True)
 class _Shelf:
-    """Transcripts of threads that do not run, the longest unused first to go."""
+    """Transcripts of threads that do not run, at most ``limit`` bytes of them, the longest unused first to go."""
 
+    limit: int
     transcripts: OrderedDict[str, Transcript] = field(default_factory=OrderedDict[str, Transcript])
     weight: int = 0
 
-    def take(self, claim: Claim, budget: int) -> Transcript:
+    def take(self, claim: Claim) -> Transcript:
         """The cached one, when nobody else had the thread in between and the session is the same; else an empty one."""
         known = self.transcripts.pop(claim.thread, None)
         if known is not None:
             self.weight -= known.weight
             if known.session_seq == claim.session_seq and known.generation == claim.generation - 1:
                 return known
-        return Transcript(claim.session_seq, budget)
+        return Transcript(claim.session_seq)
 
     def put(self, claim: Claim, transcript: Transcript) -> None:
         transcript.generation = claim.generation
         self.transcripts[claim.thread] = transcript
         self.weight += transcript.weight
-        while self.weight > CACHE_BYTES and len(self.transcripts) > 1:
+        while self.weight > self.limit and len(self.transcripts) > 1:
             _, oldest = self.transcripts.popitem(last=False)
             self.weight -= oldest.weight
 
 
 class Pool:
-    """``width``: turns at the same time. ``budget``: tokens of a conversation before a turn's plan says more. ``ttl``: seconds of a lease."""
+    """``width``: turns at the same time. ``clock``: the wall clock by which leases end. ``ttl``: seconds of a lease. ``cache``: bytes."""
 
-    def __init__(self, store: Store, parts: SessionParts, *, owner: str, width: int, budget: int, ttl: float = 30.0) -> None:
-        self._store, self._parts, self._owner, self._width, self._budget, self._ttl = store, parts, owner, width, budget, ttl
+    def __init__(
+        self, store: Store, parts: SessionParts, *, owner: str, width: int, clock: Clock, ttl: float = 30.0, cache: int = CACHE_BYTES
+    ) -> None:
+        self._store, self._parts, self._owner, self._width, self._clock, self._ttl = store, parts, owner, width, clock, ttl
         self._running: dict[str, _Running] = {}
-        self._outages: dict[str, _Outage] = {}
-        self._shelf = _Shelf()
+        self._renewed = clock()  # when all leases were fresh
+        self._outages: dict[str, int] = {}  # threads whose model cannot be reached: tries so far
+        self._shelf = _Shelf(cache)
         self._suspects = Suspects()
         self._wake = asyncio.Event()
         self._draining = False
+        self._claiming = asyncio.Lock()  # from the claim until its task runs
 
     @property
     def running(self) -> int:
@@ -91,16 +92,15 @@ class Pool:
         """A message came into ``thread``: in busy mode interrupt it ends the turn that runs there."""
         running = self._running.get(thread)
         if running is not None and running.session.turn is not None and running.session.busy == "interrupt":
-            self.cancel(thread, "interrupted")
+            _end(running, "interrupted")
 
-    def cancel(self, thread: str, why: Why) -> bool:
-        """Ends a running turn of this instance. For ``stopped`` the caller has written what there was to write."""
+    async def stopped(self, thread: str) -> None:
+        """A command has ended, in the store, what was said before it: a turn here that lost its lease by that ends at once. What was said after
+        the command may run already, under a lease of its own, and goes on. Raises Unavailable."""
+        self._outages.pop(thread, None)
         running = self._running.get(thread)
-        if running is None or running.why is not None:
-            return False
-        running.why = why
-        running.task.cancel()
-        return True
+        if running is not None and await self._store.renew([running.session.claim], self._ttl):
+            _end(running, "stopped")
 
     async def draft(self, thread: str, turn: str, row: PostRow) -> bool:
         """Write a draft for a running turn. False: the turn is not running here any more, or the store cannot be reached."""
@@ -117,10 +117,12 @@ class Pool:
         stop_hearing = self._store.listen(self._hear)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._renew(), name="sessions.renew")
+                group.create_task(self._renewing(), name="sessions.renew")
                 while True:
                     self._wake.clear()
-                    if not await self._claim(group):
+                    async with self._claiming:
+                        more = await self._claim(group)
+                    if not more:
                         await self._nap()
         finally:
             stop_hearing()
@@ -128,57 +130,93 @@ class Pool:
     async def drain(self, seconds: float) -> None:
         """Claim nothing more and let running turns end; after ``seconds`` the rest is given back."""
         self._draining = True
+        async with self._claiming:  # what was taken already is running now
+            pass
         if tasks := [running.task for running in self._running.values()]:
             await asyncio.wait(tasks, timeout=seconds)
-        rest = [(thread, running.task) for thread, running in self._running.items()]
-        for thread, _ in rest:
-            self.cancel(thread, "shutdown")
+        rest = list(self._running.values())
+        for running in rest:
+            _end(running, "shutdown")
         if rest:
-            await asyncio.wait([task for _, task in rest], timeout=5)
+            await asyncio.wait([running.task for running in rest], timeout=5)
 
     def _hear(self, hints: Sequence[Hint]) -> None:
         if any(hint.kind in ("ready", "any") for hint in hints):
             self._wake.set()
 
     async def _nap(self) -> None:
-        try:
-            await asyncio.wait_for(self._wake.wait(), POLL)
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL):
+                await self._wake.wait()
 
     async def _claim(self, group: asyncio.TaskGroup) -> bool:
-        free = self._width - len(self._running)
-        if self._draining or free <= 0:
+        """True: there may be more to take at once."""
+        limit = min(AT_ONCE, self._width - len(self._running))
+        if self._draining or limit <= 0:
             return False
         try:
-            claims = await self._store.claim(self._owner, limit=free, ttl=self._ttl)
+            if self._overslept():
+                await self._renew()
+            sessions, taken = await self._begin(limit)
         except Unavailable as error:
             log.error("store_unavailable", doing="claim", error=str(error))
             return False
-        for claim in claims:
-            session = Session(claim, self._parts)
-            task = group.create_task(self._one(session), name=f"turn.{claim.thread}")
-            self._running[claim.thread] = _Running(session, task)
-        return bool(claims)
+        for session in sessions:
+            thread = session.claim.thread
+            former = self._running.get(thread)
+            if former is not None:  # it lost its lease, or nobody could have claimed the thread
+                _end(former, "lost")
+            running = self._running[thread] = _Running(session)
+            running.task = group.create_task(self._one(running, former), name=f"turn.{thread}")
+        return taken == limit
 
-    async def _renew(self) -> None:
+    async def _begin(self, limit: int) -> tuple[list[Session], int]:
+        """Threads with their work, and how many were taken. When the work of one cannot be read, claims alone: then each fails for itself."""
+        parts, store, begun = self._parts, self._store, list[tuple[Claim, Work | None]]()
+
+        async def begin() -> None:
+            turns = [parts.new_id() for _ in range(limit)]
+            begun.extend(await store.begin(self._owner, turns, ttl=self._ttl, collect=self._collects, step=parts.step))
+
+        error = await failure_of(begin())
+        if error is None:
+            return [Session(claim, parts, work) for claim, work in begun if work is not None], len(begun)
+        if isinstance(error, Unavailable):
+            raise error
+        log.error("begin_failed", error=f"{type(error).__name__}: {error}")
+        claims = await store.claim(self._owner, limit=limit, ttl=self._ttl)
+        return [Session(claim, parts) for claim in claims], len(claims)
+
+    def _collects(self, claim: Claim) -> bool:
+        return busy_of(claim, self._parts) == "collect"
+
+    def _overslept(self) -> bool:
+        """The wall clock went on by more than our renewals: the machine slept, or the clock was set. Our own leases look ended, and would be taken
+        away from turns that still run."""
+        return bool(self._running) and (self._clock() - self._renewed).total_seconds() > self._ttl / 2
+
+    async def _renewing(self) -> None:
         while True:
             await asyncio.sleep(self._ttl / 3)
-            claims = {running.session.claim for running in self._running.values()}
-            if not claims:
-                continue
             try:
-                lost = await self._store.renew(list(claims), self._ttl)
+                await self._renew()
             except Unavailable as error:
                 log.error("store_unavailable", doing="renew", error=str(error))
-                continue
-            for claim in lost & {running.session.claim for running in self._running.values()}:
-                log.warning("lease_lost", thread=claim.thread)
-                self.cancel(claim.thread, "lost")
 
-    async def _one(self, session: Session) -> None:
-        running = self._running[session.claim.thread]
+    async def _renew(self) -> None:
+        asked, held = self._clock(), list(self._running.values())
+        lost = await self._store.renew([running.session.claim for running in held], self._ttl) if held else set[Claim]()
+        self._renewed = asked
+        for running in held:
+            if running.session.claim in lost and not running.task.done():
+                log.warning("lease_lost", thread=running.session.claim.thread)
+                _end(running, "lost")
+
+    async def _one(self, running: _Running, former: _Running | None) -> None:
+        session = running.session
         try:
+            if former is not None:
+                await asyncio.wait([former.task], timeout=HANDOVER)
             error = await failure_of(self._step(session))
             if error is not None:
                 await self._broken(session, error)
@@ -189,8 +227,11 @@ class Pool:
             if running.why is None:
                 raise
         finally:
-            del self._running[session.claim.thread]
-            self._wake.set()
+            full = len(self._running) >= self._width
+            if self._running.get(session.claim.thread) is running:
+                del self._running[session.claim.thread]
+            if full:  # others may wait for the place; what becomes ready otherwise comes with a hint
+                self._wake.set()
 
     async def _step(self, session: Session) -> None:
         work = await session.take()
@@ -198,7 +239,7 @@ class Pool:
             return
         claim = session.claim
         async with self._suspects.among(session.suspect):
-            transcript = self._shelf.take(claim, self._budget)
+            transcript = self._shelf.take(claim)
             outcome = await session.run(work, transcript)
         self._shelf.put(claim, transcript)
         if isinstance(outcome, Failed) and outcome.retry_after is not None:
@@ -207,20 +248,28 @@ class Pool:
             self._outages.pop(claim.thread, None)
 
     async def _outage(self, session: Session, work: Work, outcome: Failed, retry_after: float) -> None:
-        outage = self._outages.setdefault(session.claim.thread, _Outage())
-        pause = max(retry_after, backoff(outage.tries, first=5.0, most=300.0))
-        await session.give_back(work, outcome.reason, retry_after=pause, say=not outage.told)
-        outage.tries, outage.told = outage.tries + 1, True
+        thread = session.claim.thread
+        tries = self._outages.get(thread, 0)
+        await session.give_back(work, outcome.reason, retry_after=max(retry_after, backoff(tries, first=5.0, most=300.0)))
+        self._outages[thread] = tries + 1
 
     async def _broken(self, session: Session, error: Exception) -> None:
-        """An exception ended the step: the turn is given back with a back-off; its third one ends it (``Session.run``)."""
+        """An exception ended the step: the turn is given back with a back-off; its third one ends it (``Session.run``). A store that is away is
+        nobody's fault and does not count."""
         claim = session.claim
         if isinstance(error, LeaseLost):
             log.warning("lease_lost", thread=claim.thread, turn=session.turn)
             await session.ended_early("lost")
             return
         log.error("turn_failed", thread=claim.thread, turn=session.turn, error=f"{type(error).__name__}: {error}", exc_info=error)
-        text = f"{type(error).__name__}: {error}"
+        text = None if isinstance(error, Unavailable) else f"{type(error).__name__}: {error}"
         left = await failure_of(self._store.release(claim, session.turn, retry_after=backoff(1, first=1.0, most=5.0), error=text))
         if left is not None:
             log.error("turn_left_open", thread=claim.thread, turn=session.turn, error=str(left))
+
+
+def _end(running: _Running, why: Why) -> None:
+    """The first reason counts."""
+    if running.why is None:
+        running.why = why
+        running.task.cancel()

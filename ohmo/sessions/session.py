@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal
 
 from channels.contract import Address, Outbound
-from ohmo.contracts.agent import Agent, Answered, Ended, Failed, Outcome, Parked
+from ohmo.contracts.agent import Agent, Answered, Ended, Failed, OpenCall, Outcome, Parked
 from ohmo.contracts.arrivals import Arrival, Wake
-from ohmo.contracts.events import Event, Status, TurnEnded, TurnStarted
+from ohmo.contracts.events import Event, TurnEnded, TurnStarted
 from ohmo.contracts.messages import CallResult, Step, Text, ToolResult, UserStep
 from ohmo.contracts.store import Ask, Card, Claim, Closing, PostRow, Store, ToStep, Work
+from ohmo.engine.stream import closable
 from ohmo.failpoints import Failpoint
-from ohmo.ids import NewId
+from ohmo.ids import NewId, derived
+from ohmo.lifecycle import failure_of, unbroken
 from ohmo.sessions import words
 from ohmo.sessions.ledger import TurnLedger
 from ohmo.sessions.plan import TurnPlan
@@ -48,10 +50,11 @@ class SessionParts:
 
 
 class Session:
-    """Owned by the pool for one claim. ``transcript`` is the pool's cached one or a new one."""
+    """Owned by the pool for one claim. ``work``: what was taken with the claim. ``transcript`` is the pool's cached one or a new one."""
 
-    def __init__(self, claim: Claim, parts: SessionParts) -> None:
+    def __init__(self, claim: Claim, parts: SessionParts, work: Work | None = None) -> None:
         self.claim = claim
+        self._work = work
         self.turn: str | None = None
         self.suspect = False
         self._parts = parts
@@ -59,13 +62,15 @@ class Session:
     @property
     def busy(self) -> Busy:
         """What a message that comes while this works does."""
-        return self.claim.settings.busy or self._parts.busy
+        return busy_of(self.claim, self._parts)
 
     async def take(self) -> Work | None:
         """The head of the mailbox, or the open turn. None: nothing to do, the lease is given back."""
         parts = self._parts
         parts.failpoint("turn.claim")
-        work = await parts.store.work(self.claim, parts.new_id(), collect=self.busy == "collect", step=parts.step)
+        work = self._work
+        if work is None:
+            work = await parts.store.work(self.claim, parts.new_id(), collect=self.busy == "collect", step=parts.step)
         if work is not None:
             self.turn, self.suspect = work.turn, work.starts > 2
         return work
@@ -74,72 +79,91 @@ class Session:
         """Brings the turn to an end; a failure with ``retry_after`` is left to ``give_back``. None: a dead letter without running.
         Raises LeaseLost and whatever broke; the pool decides."""
         if work.starts > DEATHS or work.attempts >= TRIES:
+            await failure_of(self._catch_up(work, transcript))  # what breaks the turn may be in there
             what = f"it ended the process {work.starts - 1} times" if work.starts > DEATHS else f"it failed {work.attempts} times"
             await self._end_dead(work, transcript, what)
             return None
         plan = self._parts.plan(self.claim, work)
         transcript.refit(plan.budget)
-        transcript.add(await self._parts.store.steps(self.claim.thread, transcript.last + 1))
+        await self._catch_up(work, transcript)
         self._parts.emit(self.claim.thread, TurnStarted(work.turn, plan.person, reply_address(work)))
-        await self._prepare(work, transcript)
-        outcome = await self._drive(work, transcript, plan)
-        await self._conclude(work, transcript, outcome)
+        ledger = self._ledger(work, transcript, plan)
+        outcome = await self._drive(work, transcript, ledger)
+        await self._conclude(work, transcript, outcome, ledger)
         return outcome
 
-    async def _prepare(self, work: Work, transcript: Transcript) -> None:
-        """Files are fetched, and calls an earlier turn left open are closed."""
-        steps: list[Step] = []
-        if not work.resumed:
-            steps += [CallResult(ToolResult(one.call.id, words.STOPPED_TOOL, error=True)) for one in transcript.open_calls()]
-        missing = [line for arrival in work.arrivals for line in await self._parts.fetch(arrival)]
-        if missing and not work.resumed:
-            steps.append(UserStep((Text("\n".join(missing)),), "house", "notice"))
-        if steps:
-            await self._record(work.turn, transcript, steps)
+    async def _catch_up(self, work: Work, transcript: Transcript) -> None:
+        """A transcript that is whole and was kept since the last turn lacks only what this one began with."""
+        if transcript.whole and not work.resumed:
+            transcript.add(work.steps)
+        else:
+            transcript.add(await self._parts.store.steps(self.claim.thread, transcript.last + 1))
+            transcript.whole = True
 
-    async def _drive(self, work: Work, transcript: Transcript, plan: TurnPlan) -> Outcome:
-        parts, loop = self._parts, asyncio.get_running_loop()
-        deadline = loop.time() + parts.turn_timeout
-        ledger = TurnLedger(parts.store, self.claim, work.turn, transcript, plan, step=parts.step, new_id=parts.new_id, deadline=deadline)
-        if transcript.newly_left_out():
-            parts.emit(self.claim.thread, Status(work.turn, words.LEFT_OUT))
+    async def _prepare(self, work: Work, transcript: Transcript) -> None:
+        """Calls an earlier turn left open are closed, and files are fetched. Done again after a restart, it says nothing twice."""
+        if abandoned := _closed(transcript.abandoned_calls()):
+            await unbroken(self._record(work.turn, transcript, abandoned))
+        missing = [line for arrival in work.arrivals for line in await self._parts.fetch(arrival)]
+        notice = UserStep((Text("\n".join(missing)),), "house", "notice")
+        if missing and notice not in transcript:
+            await unbroken(self._record(work.turn, transcript, [notice]))
+
+    def _ledger(self, work: Work, transcript: Transcript, plan: TurnPlan) -> TurnLedger:
+        parts = self._parts
+        deadline = asyncio.get_running_loop().time() + parts.turn_timeout
+        return TurnLedger(parts.store, self.claim, work.turn, transcript, plan, step=parts.step, new_id=parts.new_id, deadline=deadline)
+
+    async def _drive(self, work: Work, transcript: Transcript, ledger: TurnLedger) -> Outcome:
+        parts = self._parts
         outcome: Outcome = Failed("the agent ended without an outcome")
+        limit = asyncio.timeout_at(ledger.deadline)
         try:
-            async with asyncio.timeout_at(deadline), aclosing(_closable(parts.agent, work.turn, ledger)) as items:
-                async for item in items:
-                    if isinstance(item, Ended):
-                        outcome = item.outcome
-                    else:
-                        parts.emit(self.claim.thread, item)
+            async with limit:
+                await self._prepare(work, transcript)
+                async with aclosing(closable(parts.agent.run(work.turn, ledger))) as items:
+                    async for item in items:
+                        if isinstance(item, Ended):
+                            outcome = item.outcome
+                        else:
+                            parts.emit(self.claim.thread, item)
         except TimeoutError:
+            if not limit.expired():
+                raise
             return Failed(words.overdue(parts.turn_timeout / 60))
         return outcome
 
-    async def _conclude(self, work: Work, transcript: Transcript, outcome: Outcome) -> None:
+    async def _conclude(self, work: Work, transcript: Transcript, outcome: Outcome, ledger: TurnLedger) -> None:
         parts, claim, thread = self._parts, self.claim, self.claim.thread
+        await self._tell_left_out(work, transcript)
         match outcome:
             case Answered(text):
                 parts.failpoint("outbox.before")
                 posts = self._posts(work, text or words.NO_ANSWER)
-                await parts.store.finish(claim, work.turn, (), posts, state="done")
+                steps, spent = ledger.unwritten
+                ledger.written(await parts.store.finish(claim, work.turn, steps, posts, state="done", usage=spent))
                 parts.failpoint("outbox.committed")
                 parts.emit(thread, TurnEnded(work.turn, "answered", text))
             case Parked(questions):
+                await ledger.flush()
                 cwd = str(parts.plan(claim, work).cwd)
                 asks = [Ask(parts.new_id(), call.id, question, cwd) for call, question in questions]
                 await parts.store.park(claim, work.turn, asks, timeout=parts.approval_timeout, card=parts.card, closing=parts.closing)
                 parts.failpoint("approval.stored")
                 parts.emit(thread, TurnEnded(work.turn, "parked", questions[0][1].title))
             case Failed(reason, None):
+                await ledger.flush()
                 await self._end_dead(work, transcript, reason)
             case Failed():
-                return  # the pool gives it back and tries again
+                await ledger.flush()  # the pool gives it back and tries again
 
     async def _end_dead(self, work: Work, transcript: Transcript, reason: str) -> None:
         parts = self._parts
-        steps = [CallResult(ToolResult(one.call.id, words.STOPPED_TOOL, error=True)) for one in transcript.open_calls()]
+        steps = _closed(transcript.open_calls())
         posts = self._posts(work, words.failed(reason))
-        await parts.store.finish(self.claim, work.turn, steps, posts, state="failed", reason=reason)
+        numbers = await parts.store.finish(self.claim, work.turn, steps, posts, state="failed", reason=reason)
+        if transcript.whole:
+            transcript.add(list(zip(numbers, steps, strict=True)))
         parts.emit(self.claim.thread, TurnEnded(work.turn, "failed", reason))
 
     async def ended_early(self, why: Why) -> None:
@@ -152,13 +176,23 @@ class Session:
         if turn is not None:
             parts.emit(self.claim.thread, TurnEnded(turn, "released" if why in ("shutdown", "lost") else "stopped", ""))
 
-    async def give_back(self, work: Work, reason: str, *, retry_after: float, say: bool) -> None:
-        """The model cannot be reached: the turn stays open, and its person hears it once (``say``)."""
+    async def give_back(self, work: Work, reason: str, *, retry_after: float) -> None:
+        """The model cannot be reached: the turn stays open, and its person hears it once, also over restarts."""
         parts, address = self._parts, reply_address(work)
-        if say and address is not None:
-            await parts.store.post([PostRow(parts.new_id(), "notice", Outbound(address, words.WAITING.format(reason=reason)))])
+        if address is not None:
+            text = words.WAITING.format(reason=reason.rstrip("."))
+            await parts.store.post([PostRow(derived("waiting", work.turn), "notice", Outbound(address, text))])
         await parts.store.release(self.claim, work.turn, retry_after=retry_after)
         parts.emit(self.claim.thread, TurnEnded(work.turn, "released", reason))
+
+    async def _tell_left_out(self, work: Work, transcript: Transcript) -> None:
+        """Said in the thread once per session, also over restarts."""
+        address = reply_address(work)
+        if not transcript.cut or transcript.told or address is None:
+            return
+        once = derived("left out", self.claim.thread, str(self.claim.session_seq))
+        await self._parts.store.post([PostRow(once, "notice", Outbound(address, words.LEFT_OUT))])
+        transcript.told = True
 
     async def _record(self, turn: str, transcript: Transcript, steps: Sequence[Step]) -> None:
         numbers = await self._parts.store.record(self.claim, turn, steps)
@@ -169,12 +203,17 @@ class Session:
         return [PostRow(self._parts.new_id(), "message", Outbound(address, text))] if address is not None else []
 
 
+def busy_of(claim: Claim, parts: SessionParts) -> Busy:
+    """What its people chose, else the configuration."""
+    return claim.settings.busy or parts.busy
+
+
 def reply_address(work: Work) -> Address | None:
     """Where the answer of a turn goes: to the place of its first arrival, or where a wake says."""
     first = work.arrivals[0]
     return first.deliver if isinstance(first, Wake) else first.address
 
 
-async def _closable(agent: Agent, turn: str, ledger: TurnLedger) -> AsyncGenerator[Event | Ended]:
-    async for item in agent.run(turn, ledger):
-        yield item
+def _closed(calls: Sequence[OpenCall]) -> list[Step]:
+    """Results for calls that will not run any more."""
+    return [CallResult(ToolResult(one.call.id, words.STOPPED_TOOL if one.started else words.NOT_RUN, error=True)) for one in calls]

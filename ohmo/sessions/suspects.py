@@ -31,9 +31,9 @@ class Suspects:
             finally:
                 self._running -= 1
         finally:
+            if suspect:
+                self._alone = False  # before anything that can be cancelled
             async with self._changed:
-                if suspect:
-                    self._alone = False
                 self._changed.notify_all()
 
     async def _others_end(self) -> None:

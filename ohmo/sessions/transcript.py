@@ -6,22 +6,37 @@ from collections.abc import Sequence
 
 from ohmo.context.window import Window, step_tokens
 from ohmo.contracts.agent import OpenCall
-from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall
+from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, UserStep
+
+UNBOUNDED = 1 << 60  # tokens: until a turn's plan says how many
+
+
+def is_final(step: ModelStep) -> bool:
+    """It calls no tool."""
+    return not any(isinstance(block, ToolCall) for block in step.blocks)
+
+
+def text_of(step: ModelStep) -> str:
+    """Its words."""
+    return "".join(block.text for block in step.blocks if isinstance(block, Text)).strip()
 
 
 class Transcript:
     """``budget``: tokens the model's window leaves for the conversation. ``last``: number of the newest step; ``generation``: of the claim
-    that wrote it, to notice that another instance had the thread in between."""
+    that wrote it, to notice that another instance had the thread in between. ``whole``: every step of the session was read once. Holds only
+    what the model still sees: memory does not grow with the age of a session."""
 
-    def __init__(self, session_seq: int, budget: int) -> None:
+    def __init__(self, session_seq: int, budget: int = UNBOUNDED) -> None:
         self.session_seq = session_seq
         self.last = session_seq - 1
         self.generation = 0
+        self.whole = False
         self.weight = 0  # rough bytes
         self._steps: list[Step] = []
         self._window = Window(budget)
         self._budget: int = budget
-        self._told_start = 0
+        self.cut = False  # the oldest exchanges are left out
+        self.told = False  # and the person was told
 
     def add(self, numbered: Sequence[tuple[int, Step]]) -> None:
         """Steps with their numbers, in order; known ones are passed over."""
@@ -30,29 +45,33 @@ class Transcript:
                 self.last = seq
                 self._steps.append(step)
                 self._window.add(step)
-                self.weight += 400 + 8 * step_tokens(step)
+                self.weight += _weight(step)
+        self._forget()
 
     def refit(self, budget: int) -> None:
-        """Another model, another window: decide anew where the conversation begins."""
+        """Another model, another window: begins empty, so that everything is read again and where the conversation begins is decided anew."""
         if budget != self._budget:
-            self._budget = budget
-            self._window = Window(budget)
-            for step in self._steps:
-                self._window.add(step)
+            self.last, self.weight, self.whole, self.cut = self.session_seq - 1, 0, False, False
+            self._steps, self._window, self._budget = [], Window(budget), budget
 
     def shrink(self) -> bool:
         """After "prompt too long": False when nothing can be left out any more."""
-        return self._window.shrink()
+        shrunk = self._window.shrink()
+        self._forget()
+        return shrunk
 
     def visible(self) -> tuple[Step, ...]:
         """What the next request sends."""
-        return tuple(self._steps[self._window.start :])
+        return tuple(self._steps)
 
-    def newly_left_out(self) -> bool:
-        """True once after exchanges were left out."""
-        grown = self._window.start > self._told_start
-        self._told_start = self._window.start
-        return grown
+    def __contains__(self, step: Step) -> bool:
+        return step in self._steps
+
+    def _forget(self) -> None:
+        if gone := self._window.forget():
+            del self._steps[:gone]
+            self.weight = sum(map(_weight, self._steps))
+            self.cut = True
 
     def open_calls(self) -> tuple[OpenCall, ...]:
         """Calls of the last model step that have no result."""
@@ -71,12 +90,26 @@ class Transcript:
                     continue
         return ()
 
+    def abandoned_calls(self) -> tuple[OpenCall, ...]:
+        """Open calls of a turn that is over: somebody has spoken since."""
+        for step in reversed(self._steps):
+            if isinstance(step, UserStep):
+                return self.open_calls()
+            if isinstance(step, ModelStep):
+                return ()
+        return ()
+
     def last_was_final(self) -> bool:
         """The last step is a model step without calls."""
         last = self._steps[-1] if self._steps else None
-        return isinstance(last, ModelStep) and not any(isinstance(block, ToolCall) for block in last.blocks)
+        return isinstance(last, ModelStep) and is_final(last)
 
     def final_text(self) -> str:
         """Words of the last model step."""
         last = self._steps[-1] if self._steps else None
-        return "".join(block.text for block in last.blocks if isinstance(block, Text)).strip() if isinstance(last, ModelStep) else ""
+        return text_of(last) if isinstance(last, ModelStep) else ""
+
+
+def _weight(step: Step) -> int:
+    """Rough bytes in memory: of the objects, of their text as it is counted in tokens, and of what the model never sees."""
+    return 400 + 8 * step_tokens(step) + (len(step.digest) if isinstance(step, CallStarted) else 0)

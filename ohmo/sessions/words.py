@@ -7,6 +7,7 @@ LEFT_OUT = (
     "This conversation is longer than the model's window: from now on its oldest part is left out. Nothing is deleted; /new begins afresh."
 )
 STOPPED_TOOL = "Stopped before it ended: its effect is unknown."
+NOT_RUN = "Stopped before it ran to its end: it had no effect."
 WAITING = "The model cannot be reached ({reason}). Your message is kept and answered as soon as it can be."
 
 
