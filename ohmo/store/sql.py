@@ -75,6 +75,12 @@ class SqlStore(SqlReports):
         until = self._monotonic() + ttl - 1.0  # taken before the call: never later than what the store says
         return await self._driver.write(lambda at: threads.claim(at, owner, limit, ttl, until))
 
+    async def begin(
+        self, owner: str, turns: Sequence[str], *, ttl: float, collect: Callable[[Claim], bool], step: ToStep
+    ) -> list[tuple[Claim, Work | None]]:
+        holder = (owner, ttl, self._monotonic() + ttl - 1.0)
+        return await self._driver.write(lambda at: taking.begin(at, holder, turns, collect, step))
+
     async def renew(self, claims: Sequence[Claim], ttl: float) -> set[Claim]:
         if not claims:
             return set()
@@ -104,8 +110,10 @@ class SqlStore(SqlReports):
         *,
         state: Literal["done", "failed", "stopped"],
         reason: str = "",
-    ) -> None:
-        await self._driver.write(lambda at: turns.finish(at, claim, turn, steps, posts, (state, reason)), claim.thread)
+        usage: Usage | None = None,
+    ) -> tuple[int, ...]:
+        spent = None if usage is None else (self._new_id(), usage)
+        return await self._driver.write(lambda at: turns.finish(at, claim, turn, steps, posts, (state, reason), spent), claim.thread)
 
     async def interrupt(self, claim: Claim, turn: str, closing: Closing) -> None:
         await self._driver.write(lambda at: turns.interrupt(at, claim, turn, closing), claim.thread)

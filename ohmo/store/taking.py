@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from channels.contract import Edited, Inbound
@@ -16,6 +16,7 @@ from ohmo.store.codec import read_arrival
 from ohmo.store.numbers import WAITING, Home, Numbers, give_back, hold, more
 from ohmo.store.statements import Moment, Op, Row, Rows
 from ohmo.store.steps import append
+from ohmo.store.threads import claim as take_ready
 from ohmo.store.threads import must_hold
 
 _COLUMNS = "seq, message, album, ready_at, person, body"
@@ -95,6 +96,22 @@ _REVISION = "SELECT body FROM inbox WHERE thread = ? AND message = ? AND kind = 
 
 def work(at: Moment, claim: Claim, turn: str, collect: bool, step: ToStep) -> Op[Work | None]:
     yield from hold(claim)
+    return (yield from _work(at, claim, turn, collect, step))
+
+
+def begin(
+    at: Moment, holder: tuple[str, float, float], turns: Sequence[str], collect: Callable[[Claim], bool], step: ToStep
+) -> Op[list[tuple[Claim, Work | None]]]:
+    """``holder``: owner, seconds of the lease, and the owner's own monotonic deadline."""
+    owner, ttl, until = holder
+    begun: list[tuple[Claim, Work | None]] = []
+    for one, turn in zip((yield from take_ready(at, owner, len(turns), ttl, until)), turns, strict=False):
+        begun.append((one, (yield from _work(at, one, turn, collect(one), step))))
+    return begun
+
+
+def _work(at: Moment, claim: Claim, turn: str, collect: bool, step: ToStep) -> Op[Work | None]:
+    """Of a thread that was locked by this transaction."""
     thread = claim.thread
     opened = yield _OPEN, (thread,)
     if opened:
@@ -108,8 +125,9 @@ def work(at: Moment, claim: Claim, turn: str, collect: bool, step: ToStep) -> Op
         yield from give_back(at, thread)
         return None
     yield "INSERT INTO turns (turn, thread, state, person, began) VALUES (?, ?, 'running', ?, ?)", (turn, thread, taken[0].person, at.now)
-    yield from _write_steps(at, claim, turn, [step(one.arrival) for one in taken])
-    return Work(turn, 1, 0, tuple(one.arrival for one in taken), resumed=False)
+    steps = [step(one.arrival) for one in taken]
+    numbers = yield from _write_steps(at, claim, turn, steps)
+    return Work(turn, 1, 0, tuple(one.arrival for one in taken), resumed=False, steps=tuple(zip(numbers, steps, strict=True)))
 
 
 def _resumed(thread: str, turn: str) -> Op[tuple[Arrival, ...]]:

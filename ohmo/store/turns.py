@@ -31,6 +31,11 @@ def record(
     _, numbers = yield from reserve(at, home, posts, len(steps), lambda count: hold(claim, count, turn))
     written = yield from append(at, claim.thread, numbers, turn, steps)
     yield from speak(at, home, numbers, posts, turn)
+    yield from _spend(at, claim, turn, usage)
+    return tuple(written)
+
+
+def _spend(at: Moment, claim: Claim, turn: str, usage: tuple[str, Usage] | None) -> Op[None]:
     if usage is not None:
         number, spent = usage
         yield (
@@ -40,7 +45,6 @@ def record(
                 *(spent.input, spent.cached, spent.written, spent.output, spent.micro_usd),
             ),
         )
-    return tuple(written)
 
 
 _END_TURN = "UPDATE turns SET state = ?, ended = ?, reason = ? WHERE turn = ?"
@@ -62,10 +66,12 @@ def finish(
     steps: Sequence[Step],
     posts: Sequence[PostRow],
     ended: tuple[Literal["done", "failed", "stopped"], str],
-) -> Op[None]:
+    usage: tuple[str, Usage] | None,
+) -> Op[tuple[int, ...]]:
     home, (state, reason) = home_of(claim), ended
     _, numbers = yield from reserve(at, home, posts, len(steps), lambda count: hold(claim, count, turn))
-    yield from append(at, claim.thread, numbers, turn, steps)
+    written = yield from append(at, claim.thread, numbers, turn, steps)
+    yield from _spend(at, claim, turn, usage)
     posts = list(posts)
     draft = yield from take_draft(at, turn)
     first = next((i for i, post in enumerate(posts) if home.destination(post) == home.thread), None)
@@ -83,6 +89,7 @@ def finish(
         yield from end_taken(at, turn, "dead" if state == "failed" else "stopped", reason)
     yield from end_turn(at, turn, state, reason)
     yield from give_back(at, claim.thread)
+    return tuple(written)
 
 
 def interrupt(at: Moment, claim: Claim, turn: str, closing: Closing) -> Op[None]:
