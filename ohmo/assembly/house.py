@@ -117,16 +117,12 @@ async def build_house(
     desk = HouseDesk(store, store, truth, pool.running_turn, known)
     knot.intake = intake = Intake(
         IntakeParts(
-            store=store, access=access, commands=known, desk=desk, stopped=partial(_stop, pool), arrived=pool.arrived,
+            store=store, access=access, commands=known, desk=desk, stopped=pool.stopped, arrived=pool.arrived,
             acknowledge=board.acknowledge, new_id=seams.new_id, clock=seams.clock, failpoint=seams.failpoint,
         )
     )  # fmt: skip
     control = _control(config, seams, store, bus, board, access, truth, desk, wired)
     return House(store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams)
-
-
-def _stop(pool: Pool, thread: str) -> None:
-    pool.cancel(thread, "stopped")
 
 
 def _pool(config: Config, seams: Seams, store: HouseStore, agent: AgentParts, plans: Plans, bus: MessageBus, fetching: Fetching) -> Pool:
@@ -135,7 +131,7 @@ def _pool(config: Config, seams: Seams, store: HouseStore, agent: AgentParts, pl
         closing=closing(seams.new_id, "stopped"), new_id=seams.new_id, failpoint=seams.failpoint,
         approval_timeout=config.permissions.approval_timeout.total_seconds(), turn_timeout=config.limits.turn_timeout.total_seconds(), busy=config.sessions.busy,
     )  # fmt: skip
-    return Pool(store, parts, owner=seams.owner, width=config.limits.concurrent_turns, budget=plans.budget())
+    return Pool(store, parts, owner=seams.owner, width=config.limits.concurrent_turns, clock=seams.clock)
 
 
 def _board_parts(
