@@ -30,7 +30,7 @@ def _how(asked: Asked) -> str:
 def parse_choice(text: str) -> tuple[int, str] | None:
     """Number and question id of a pressed button; None: not one of ours."""
     number, colon, ask = text.partition(":")
-    return (int(number), ask) if colon and number.isdigit() and len(number) <= 3 else None
+    return (int(number), ask) if colon and number.isascii() and number.isdigit() and len(number) <= 3 else None
 
 
 def closing(new_id: NewId, note: str) -> Closing:

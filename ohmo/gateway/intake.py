@@ -55,6 +55,7 @@ class Intake:
         self._parts = parts
         self._granting = Granting(parts.desk.thread, parts.new_id, parts.clock)
         self._todo: asyncio.Queue[Told] = asyncio.Queue()
+        self._open: set[tuple[str, int]] = set()  # what is in ``_todo`` or being carried out
         self._locks: dict[str, asyncio.Lock] = {}
         self._users: defaultdict[str, int] = defaultdict(int)
 
@@ -65,21 +66,34 @@ class Intake:
             if seat.ending is not None:
                 continue
             if seat.kind in ("command", "answer"):
-                self._todo.put_nowait(one)
+                self._put(one)
             elif seat.kind == "message":
                 self._parts.arrived(accepted.thread)
 
     async def run(self) -> None:
         """Until cancelled. Begins with what an earlier life left undone."""
         for pending in await self._parts.store.unhandled():
-            self._todo.put_nowait((pending.accepted, pending.arrival, Seat("", pending.kind)))
+            self._put((pending.accepted, pending.arrival, Seat("", pending.kind)))
         async with asyncio.TaskGroup() as group:
             while True:
                 told = await self._todo.get()
                 group.create_task(self._handle(told), name=f"intake.{told[0].thread}")
 
+    def _put(self, told: Told) -> None:
+        """Once, although it may be told while the start finds it undone."""
+        name = (told[0].thread, told[0].seq)
+        if name not in self._open:
+            self._open.add(name)
+            self._todo.put_nowait(told)
+
     async def _handle(self, told: Told) -> None:
         accepted, arrival, seat = told
+        try:
+            await self._carry_out(accepted, arrival, seat)
+        finally:
+            self._open.discard((accepted.thread, accepted.seq))
+
+    async def _carry_out(self, accepted: Accepted, arrival: Arrival, seat: Seat) -> None:
         async with self._alone(accepted.thread):
             attempt = 0
             while (error := await failure_of(self._once(accepted, arrival, seat))) is not None:
