@@ -1,0 +1,183 @@
+"""What a person does on each platform: being let in, showing a file, allowing a command, stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.rig import Visible
+from tests.faults.daemon import ROOT, until
+from tests.faults.directed_model import MARKER
+from tests.faults.scene import Scene
+from tests.journeys_platforms.conftest import Stage
+
+PLATFORMS = ("telegram", "slack", "matrix")
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+
+
+def change(scene: Scene, on: str, **keys: Any) -> None:
+    """More keys of one platform, before the daemon starts."""
+    path = scene.daemon.home / "config.yaml"
+    config = json.loads(path.read_text())
+    config["channels"][on] |= keys
+    path.write_text(json.dumps(config))
+
+
+async def ohmo(scene: Scene, *words: str) -> str:
+    """The owner's keyboard: the command's standard output."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(scene.daemon.home), "OHMO_HOME": str(scene.daemon.home)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "ohmo", *words, cwd=ROOT, env=environ, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    said, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, said.decode()
+    return said.decode()
+
+
+async def shown(scene: Scene, on: str, chat: str, holds: Callable[[Visible], bool], what: str) -> Visible:
+    """The newest message of the bot of which ``holds`` is true, once it can be seen."""
+    found: list[Visible] = []
+
+    async def there() -> bool:
+        found[:] = [one for one in await scene.rigs[on].visible(chat) if one.by_bot and holds(one)]
+        return bool(found)
+
+    await until(f"{what} on {on}", there)
+    return found[-1]
+
+
+# being let in
+
+
+@pytest.mark.parametrize("on", PLATFORMS)
+async def test_a_stranger_is_told_a_code_and_let_in_by_the_owner(stage: Stage, on: str) -> None:
+    async with stage(on) as scene:
+        change(scene, on, dm="pairing")
+        await scene.daemon.start()
+        await scene.rigs[on].says("let me in")
+        told = await shown(scene, on, "dm:ada", lambda one: "pairing approve" in one.text, "a code")
+        code = re.search(r"pairing approve (\w{8})", told.text)
+        assert code is not None
+        assert "asked" in await ohmo(scene, "pairing", "list")
+        assert "is let in as user" in await ohmo(scene, "pairing", "approve", code[1])
+        await scene.says("now I am known", on=on)
+        await scene.check(also=lambda one: "pairing approve" in one.text)
+
+
+# files
+
+
+async def shares(scene: Scene, on: str, name: str, media: str, content: bytes) -> str:
+    """Ada shows a file with a marker beside it."""
+    rig, marker = scene.rigs[on], await scene.says("before the file", on=on)
+    await scene.answered(marker)
+    match on:
+        case "telegram":
+            stored = rig.server.world.store(name, content)
+            body = {"photo": [stored]} if media == "image/jpeg" else {"document": {**stored, "file_name": name, "mime_type": media}}
+            rig.server.world.says("", "dm:ada", caption="look at this", **body)
+        case "slack":
+            file = rig.server.host_file(name, content, media)
+            rig.server.workspace.says("D0ADA", "U0ADA", "look at this", files=[file])
+        case _:
+            kind = "m.image" if media.startswith("image/") else "m.file"
+            info = {"mimetype": media, "size": len(content)}
+            await rig.post({"msgtype": kind, "body": "look at this", "filename": name, "url": await rig.uploads(content), "info": info})
+    return marker
+
+
+@pytest.mark.parametrize("on", PLATFORMS)
+async def test_a_picture_reaches_the_model_as_a_picture(stage: Stage, on: str) -> None:
+    async with stage(on) as scene:
+        await scene.daemon.start()
+        await shares(scene, on, "dot.png", "image/jpeg" if on == "telegram" else "image/png", PNG)
+        await scene.models_asked(2)
+        content = scene.model.asked[-1].body["messages"][-1]["content"]
+        (picture,) = [block for block in content if block["type"] == "image"]
+        assert base64.b64decode(picture["source"]["data"]) == PNG
+        assert "look at this" in json.dumps(content)
+
+
+@pytest.mark.parametrize("on", PLATFORMS)
+async def test_a_text_file_is_named_by_a_path_that_can_be_read(stage: Stage, on: str) -> None:
+    async with stage(on) as scene:
+        await scene.daemon.start()
+        await shares(scene, on, "notes.txt", "text/plain", b"the kettle is on the left\n")
+        await scene.models_asked(2)
+        content = json.dumps(scene.model.asked[-1].body["messages"][-1]["content"])
+        named = re.search(r"\[file: notes\.txt, text/plain, ([^\]]+)\]", content)
+        assert named is not None, content
+        assert Path(named[1]).read_bytes() == b"the kettle is on the left\n"
+
+
+# questions
+
+
+def is_card(message: Visible) -> bool:
+    """The question or what became of it, and the reply of a command."""
+    return not MARKER.search(message.text)
+
+
+async def allow(scene: Scene, on: str) -> None:
+    """By a button where there are some, else in words."""
+    if on == "matrix":
+        await shown(scene, on, "dm:ada", lambda one: "/approve" in one.text, "the question")
+        await scene.rigs[on].says("/approve")
+    else:
+        await scene.press_first(on)
+
+
+@pytest.mark.parametrize("on", PLATFORMS)
+async def test_a_command_runs_once_when_it_is_allowed(stage: Stage, work: Path, on: str) -> None:
+    async with stage(on) as scene:
+        await scene.daemon.start()
+        await scene.says(f"#run{{echo x >> {work / 'counter'}}}", on=on)
+        await allow(scene, on)
+        await scene.answered()
+        closed = await shown(scene, on, "dm:ada", lambda one: "Allowed once by" in one.text, "the closed question")
+        assert closed.choices == ()
+        assert closed.edits == 1
+        await scene.check(also=is_card)
+        assert (work / "counter").read_text() == "x\n"
+
+
+# stopping
+
+
+async def stop(scene: Scene, on: str) -> None:
+    """In Slack people cannot send "/stop" as a message: it is a slash command of the app."""
+    if on == "slack":
+        scene.rigs[on].server.envelope("slash_commands", {
+            "command": "/ohmo", "text": "stop", "channel_id": "D0ADA", "user_id": "U0ADA", "user_name": "ada", "trigger_id": "1.2.stop",
+        })  # fmt: skip
+    else:
+        await scene.rigs[on].says("/stop")
+
+
+@pytest.mark.parametrize("on", PLATFORMS)
+async def test_stop_ends_what_runs_and_what_waits_and_is_said(stage: Stage, on: str) -> None:
+    async with stage(on) as scene:
+        await scene.daemon.start()
+        await scene.says("#wait{60} never finished", on=on, answered=False)
+        await scene.models_asked(1)
+        await scene.says("waits behind it", on=on, answered=False)
+
+        async def waits() -> bool:
+            _, status = await scene.daemon.call("GET", "/api/v1/status")
+            return status["inbox"].get("waiting", 0) == 1
+
+        await until("the second message waits", waits)
+        await stop(scene, on)
+        await scene.stopped()
+        await shown(scene, on, "dm:ada", lambda one: "topped" in one.text, "the word that it stopped")
+        await scene.says("and now?", on=on)
+        await scene.check(also=is_card)
