@@ -139,8 +139,7 @@ class Conversation {
 
   redraw(entry) {
     const stick = atEnd();
-    const entries = entry ? [entry] : this.fold.entries.filter((other) => other.kind === "agent" && (other.card || this.cards.open.has(other.row)));
-    for (const other of entries) if (this.cards.open.has(other.row) && !other.closed) other.card = true;
+    const entries = entry ? [entry] : this.fold.entries.filter((other) => other.kind === "agent" && (other.card || this.cards.touched.has(other.row)));
     const focused = document.activeElement?.closest(".words") ? document.activeElement.closest(".turn") : null;
     this.transcript.show(entries.filter((other) => this.transcript.nodes.get(other.id) !== focused));
     if (stick) toEnd();

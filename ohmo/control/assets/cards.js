@@ -2,7 +2,7 @@
 
 import { call } from "./wire.js";
 
-/** `open`: id -> Asked, as the house has it now. */
+/** `open`: id -> Asked, as the house has it now; `touched`: ids that are open or were until now. */
 export class Cards {
   constructor(outbox, chat, toast, changed) {
     this.outbox = outbox;
@@ -10,13 +10,21 @@ export class Cards {
     this.toast = toast;
     this.changed = changed;
     this.open = new Map();
+    this.touched = new Set();
     this.pressed = new Map();
   }
 
   async refresh(thread) {
     const { approvals } = await call(`/api/v1/approvals?thread=${encodeURIComponent(thread)}`);
+    const before = this.open;
     this.open = new Map(approvals.map((asked) => [asked.ask.id, asked]));
+    this.touched = new Set([...before.keys(), ...this.open.keys()]);
     this.changed();
+  }
+
+  /** A question without choices is known as one only while it is open; closed, it is a message like any other. */
+  isCard(entry) {
+    return entry.card || this.open.has(entry.row);
   }
 
   /** The controls under a card, or null when there is nothing to press (any more). */

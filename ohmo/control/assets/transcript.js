@@ -76,9 +76,10 @@ export class Transcript {
   }
 
   agent(entry) {
-    const made = node("article", `turn agent${entry.card ? " card" : ""}${entry.notice ? " notice" : ""}${entry.closed ? " closed" : ""}`);
-    made.setAttribute("aria-label", entry.card ? "Question" : "ohmo");
-    if (entry.card) made.append(node("div", "card-icon", icon("shield")));
+    const card = this.cards.isCard(entry);
+    const made = node("article", `turn agent${card ? " card" : ""}${entry.notice ? " notice" : ""}${entry.closed ? " closed" : ""}`);
+    made.setAttribute("aria-label", card ? "Question" : "ohmo");
+    if (card) made.append(node("div", "card-icon", icon("shield")));
     const inner = node("div", "inner", entry.plain ? node("p", "plain", entry.text) : body(entry.text));
     made.append(inner);
     if (entry.files.length) inner.append(files(entry, entry.files.map((path) => path.split("/").at(-1))));

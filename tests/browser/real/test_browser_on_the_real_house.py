@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -41,12 +42,21 @@ async def until(true: Callable[[], bool], what: str) -> None:
 
 
 async def fresh_equals(pages: OpenPage, page: Page) -> None:
-    """What this page shows after all it went through is what a page shows that is opened now."""
+    """What this page shows after all it went through is, as soon as both are at rest, what a page shows that is opened now."""
     fresh = await pages(page.url)
-    show = "document.getElementById('transcript').innerHTML"
-    await expect(fresh.locator("#transcript > *")).to_have_count(await page.locator("#transcript > *").count())
-    assert await page.evaluate(show) == await fresh.evaluate(show)
+    await same(page, fresh)
     await fresh.close()
+
+
+async def same(one: Page, other: Page) -> None:
+    show = "document.getElementById('transcript').innerHTML"
+    shown = ("", "-")
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(20):
+            while shown[0] != shown[1]:
+                shown = (await one.evaluate(show), await other.evaluate(show))
+                await asyncio.sleep(0.05)
+    assert shown[0] == shown[1]
 
 
 async def nothing_is_lost(daemon: Daemon, **endings: int) -> None:
@@ -213,6 +223,23 @@ async def test_a_question_is_answered_in_own_words(daemon: Daemon, model: ModelS
     await fresh_equals(pages, page)
 
 
+async def test_words_said_while_the_house_is_down_answer_the_question_it_had_asked(
+    daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage
+) -> None:
+    model.next(Turn(calls=(Call("AskUser", {"question": "Which colour?"}),)), Turn(text="Good."))
+    await send(page, "paint the door")
+    await expect(page.locator("#transcript .agent")).to_contain_text(["Which colour?"])
+    await daemon.kill()
+    await expect(page.locator("#link")).to_have_text("reconnecting…")
+    await send(page, "green, like grass")
+    await daemon.start()
+    await expect(page.locator("#transcript .agent").last).to_contain_text("Good.")
+    assert "green, like grass" in str(model.asked[-1].body["messages"][-1])
+    assert len(model.asked) == 2
+    await fresh_equals(pages, page)
+    await nothing_is_lost(daemon, answered=2)
+
+
 async def test_stop_ends_a_running_turn_and_the_next_message_is_answered(
     daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage
 ) -> None:
@@ -244,8 +271,7 @@ async def test_two_pages_on_one_chat_show_the_same(daemon: Daemon, model: ModelS
         await expect(one.locator("#transcript .agent").last).to_contain_text("It is done.")
         await expect(one.locator(".choice")).to_have_count(0)
         await expect(one.locator("#now")).to_be_empty()
-    show = "document.getElementById('transcript').innerHTML"
-    assert await page.evaluate(show) == await other.evaluate(show)
+    await same(page, other)
     await fresh_equals(pages, page)
 
 
