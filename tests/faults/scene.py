@@ -64,12 +64,20 @@ class Scene:
         """Each marker is answered in full."""
         wanted = markers or tuple(word.marker for word in self.words if word.answered)
 
+        missing = set(wanted)
+
         async def all_there() -> bool:
             texts = [one.text for messages in (await self.seen()).values() for one in messages if one.by_bot and " end" in one.text]
-            missing = set(wanted) - {found for text in texts for found in MARKER.findall(text)}
+            missing.difference_update(marker for text in texts for marker in MARKER.findall(text))
             return not missing
 
-        await until(f"answers to {wanted}; the daemon said {self.daemon.said[-800:]}", all_there, within)
+        try:
+            await until("", all_there, within)
+        except AssertionError:
+            shown = {place: [one.text[:200] for one in messages][-4:] for place, messages in (await self.seen()).items()}
+            lost = [f"{word.marker} in {word.place}: {shown[word.place[:2]]}" for word in self.words if word.marker in missing]
+            lines = [f"no answer within {within:g} s to {len(lost)} of {len(wanted)}", *lost[:10], self.daemon.said[-500:]]
+            raise AssertionError("\n".join(lines)) from None
 
     async def answered_or_died(self, marker: str) -> None:
         """Whichever comes first."""
