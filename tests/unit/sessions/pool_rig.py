@@ -158,6 +158,7 @@ class Rig:
         self.new_id = IdSource()
         self.events: list[tuple[str, Event]] = []
         self.handles: list[Handle] = []
+        self.dead: list[str] = []  # what the owner was told
         self._numbers = itertools.count(1)
         self._lives = itertools.count(1)
 
@@ -204,9 +205,12 @@ class Rig:
         async def nothing(arrival: Arrival) -> Sequence[str]:
             return ()
 
+        async def dead(place: Address, said_at: Address | None, reason: str) -> None:
+            self.dead.append(reason)
+
         parts = SessionParts(
             store=handle, agent=self.agent or engine, plan=self.plan, step=tell, fetch=self.fetch or nothing,
-            emit=lambda thread, event: self.events.append((thread, event)), card=card, closing=self.closing, new_id=self.new_id,
+            dead=dead, emit=lambda thread, event: self.events.append((thread, event)), card=card, closing=self.closing, new_id=self.new_id,
             failpoint=self.failpoint, approval_timeout=300.0, turn_timeout=self.turn_timeout, busy=self.busy,
         )  # fmt: skip
         return Pool(handle, parts, owner=f"life-{next(self._lives)}", width=self.width, clock=self.clock, cache=self.cache)

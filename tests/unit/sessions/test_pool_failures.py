@@ -37,6 +37,7 @@ async def test_three_exceptions_end_a_turn_with_words_and_the_next_message_goes_
     assert rig.endings() == ["dead", "answered"]
     assert len(rig.model.requests) == 4
     assert "failed 3 times" in rig.said()[0]
+    assert rig.dead == ["it failed 3 times"]
     assert rig.said()[1] == "echo: good"
 
 

@@ -1,0 +1,77 @@
+"""The model is away: one honest line, the messages kept and answered in order; and what can never be answered ends visibly, also for the owner."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+from channels.testing import EVERYTHING
+from ohmo.contracts.errors import BadKey, CutOff, Overloaded
+from ohmo.contracts.provider import ModelRequest
+from ohmo.providers.scripted import Answer, Says, echo
+from ohmo.testing import World, eventually, house
+
+
+async def test_messages_wait_for_the_model_and_are_answered_in_order(world: Callable[..., World]) -> None:
+    life = world()
+    life.model.default = lambda request: Overloaded("The model is overloaded.")
+    async with house(life):
+        await life.platform.says("one")
+        await life.platform.says("two")
+        await life.hears("cannot be reached")
+    life.clock.tick(600)
+    async with house(life):  # still away after a restart: nothing is said twice
+        await eventually(lambda: len(life.model.requests) >= 4)
+        life.model.default = echo
+        for _ in range(3):
+            life.clock.tick(600)
+        await life.hears("echo: two")
+    assert [text.split(" (")[0] for text in life.texts()] == ["The model cannot be reached", "echo: one", "echo: two"]
+
+
+async def test_half_an_answer_and_an_outage_become_one_message_in_the_end(world: Callable[..., World]) -> None:
+    """The draft that stood when the model went away is what the answer takes the place of."""
+    gate = asyncio.Event()
+    life = world(capabilities=replace(EVERYTHING, preview=False, revise=timedelta(seconds=0.1)))
+
+    def breaks(request: ModelRequest) -> Answer:
+        return Says("Half of it and then some more", chunks=2, between=gate.wait)
+
+    life.model.default = breaks
+    async with house(life, drain=0.0):
+        await life.platform.says("tell me")
+        await life.hears("Half of it")
+    life.model.default = lambda request: CutOff("cut off")
+    async with house(life):
+        await life.hears("cannot be reached")
+    life.clock.tick(600)
+    life.model.default = lambda request: "All of it."
+    async with house(life):
+        await life.hears("All of it.")
+    assert [text for text in life.texts() if "Half" in text] == []
+    assert len([text for text in life.texts() if "All of it." in text]) == 1
+
+
+async def test_a_dead_letter_is_said_in_its_thread_and_to_the_owner(world: Callable[..., World]) -> None:
+    life = world(BadKey("The key was refused."), config="owner: ['fake:dm:owner']\n")
+    async with house(life) as built:
+        await eventually(lambda: built.board.address("fake", "x") is not None)
+        await life.platform.says("hello")
+        await life.hears("I could not finish this: The key was refused.")
+        await life.hears("ended as a dead letter", "dm:owner")
+        report = await built.store.audit_report()
+    assert report.problems == ()
+    assert report.endings == {"dead": 1}
+
+
+async def test_an_owner_who_reads_it_in_the_thread_is_not_told_again(world: Callable[..., World]) -> None:
+    life = world(BadKey("The key was refused."), config="owner: ['fake:dm:owner']\n")
+    async with house(life) as built:
+        await eventually(lambda: built.board.address("fake", "x") is not None)
+        await life.platform.says("hello", chat="dm:owner", person="dm:owner")
+        await life.hears("I could not finish this", "dm:owner")
+        await life.platform.says("again", chat="dm:owner", person="dm:owner")
+        await life.hears("echo: again", "dm:owner")
+    assert len(life.texts("dm:owner")) == 2

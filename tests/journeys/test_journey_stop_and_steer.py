@@ -1,0 +1,61 @@
+"""People change their mind: /stop in the middle, /new, and words that steer what runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ohmo.contracts.messages import Text, UserStep
+from ohmo.providers.scripted import Says
+from ohmo.testing import World, eventually, house
+
+
+def words_of(life: World) -> list[str]:
+    steps = life.model.requests[-1].steps
+    return [block.text for step in steps if isinstance(step, UserStep) for block in step.blocks if isinstance(block, Text)]
+
+
+async def test_stop_in_the_middle_of_an_answer_ends_it_and_the_next_message_is_answered(world: Callable[..., World]) -> None:
+    life = world(Says("Once upon a time", between=asyncio.Event().wait))
+    async with house(life) as built:
+        await life.platform.says("a long story")
+        await eventually(lambda: built.pool.running == 1 and len(life.model.requests) == 1)
+        await life.platform.says("/stop")
+        await life.hears("Stopped.")
+        await eventually(lambda: built.pool.running == 0)
+        await life.platform.says("thank you")
+        await life.hears("echo: thank you")
+    assert life.texts() == ["Stopped.", "echo: thank you"]
+
+
+async def test_new_forgets_and_stop_with_nothing_running_says_so(world: Callable[..., World]) -> None:
+    life = world()
+    async with house(life):
+        await life.platform.says("remember seven")
+        await life.hears("echo: remember seven")
+        await life.platform.says("/new")
+        await life.hears("A new conversation begins here.")
+        await life.platform.says("what?")
+        await life.hears("echo: what?")
+        assert words_of(life) == ["what?"]
+        await life.platform.says("/stop")
+        await life.hears("Nothing was running here.")
+
+
+async def test_words_said_while_a_tool_runs_steer_the_turn(world: Callable[..., World]) -> None:
+    gate = asyncio.Event()
+    life = world(Says("", calls=(("Glob", {"pattern": "*"}),), before=gate.wait), "Quietly done.", config="sessions: {busy: steer}\n")
+    async with house(life) as built:
+        await life.platform.says("look around")
+        await eventually(lambda: len(life.model.requests) == 1)
+        await life.platform.says("but quietly")
+        await eventually(lambda: waiting(built))
+        gate.set()
+        await life.hears("Quietly done.")
+    assert words_of(life) == ["look around", "but quietly"]
+    assert life.texts() == ["Quietly done."]
+
+
+async def waiting(built: object) -> bool:
+    counts = await built.store.counts()  # type: ignore[attr-defined]
+    return any(state == "waiting" for _, state in counts.inbox)
