@@ -109,9 +109,10 @@ async def build_house(
     agent = build_agent(config, seams, model, store.grants)
     knot = _Knot()
     bus = MessageBus(seat=access.seat, accept=store.accept, tell=knot.tell, failpoint=seams.failpoint, bound=config.limits.queue)
-    pool = _pool(config, seams, store, agent, Plans(config, agent, access), bus, Fetching(Media(config.home.media), knot.fetch))
     owners = owners_of(config.owner, named.named)
     notices = Notices(store, owners, address_of=knot.address, new_id=seams.new_id, clock=seams.clock)
+    fetching = Fetching(Media(config.home.media), knot.fetch)
+    pool = _pool(config, seams, store, agent, Plans(config, agent, access), bus, fetching, notices)
     knot.board = board = Switchboard(wired.links, _board_parts(seams, store, bus, pool, notices, known))
     truth = Truth(store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken))
     desk = HouseDesk(store, store, truth, pool.running_turn, known)
@@ -125,9 +126,16 @@ async def build_house(
     return House(store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams)
 
 
-def _pool(config: Config, seams: Seams, store: HouseStore, agent: AgentParts, plans: Plans, bus: MessageBus, fetching: Fetching) -> Pool:
+def _pool(
+    config: Config, seams: Seams, store: HouseStore, agent: AgentParts, plans: Plans, bus: MessageBus, fetching: Fetching, notices: Notices
+) -> Pool:
+    async def dead(place: Address, said_at: Address | None, reason: str) -> None:
+        where = f"{place.channel}:{place.chat}"
+        text = f"A message in {where} ended as a dead letter: {reason.rstrip('.')}. `ohmo inbox list` shows it."
+        await notices.tell(f"dead turn:{where}", text, heard_at=said_at)
+
     parts = SessionParts(
-        store=store, agent=agent.engine, plan=plans, step=Teller(Media(config.home.media)), fetch=fetching, emit=bus.outbound.emit, card=card,
+        store=store, agent=agent.engine, plan=plans, step=Teller(Media(config.home.media)), fetch=fetching, emit=bus.outbound.emit, dead=dead, card=card,
         closing=closing(seams.new_id, "stopped"), new_id=seams.new_id, failpoint=seams.failpoint,
         approval_timeout=config.permissions.approval_timeout.total_seconds(), turn_timeout=config.limits.turn_timeout.total_seconds(), busy=config.sessions.busy,
     )  # fmt: skip

@@ -28,11 +28,15 @@ class Notices:
         self._outbox, self._owners, self._address_of, self._new_id, self._clock = outbox, owners, address_of, new_id, clock
         self._told: dict[str, datetime] = {}
 
-    async def tell(self, incident: str, text: str, *, not_through: str = "", at: Address | None = None) -> bool:
+    async def tell(
+        self, incident: str, text: str, *, not_through: str = "", at: Address | None = None, heard_at: Address | None = None
+    ) -> bool:
         """``incident`` names it, so that it is told once. ``not_through``: the channel that is broken. ``at``: say it in this place instead.
-        False: told before, or nobody can be told."""
+        ``heard_at``: where it was said already; an owner who reads there is not told again. False: told before, or nobody can be told."""
         now = self._clock()
         if (told := self._told.get(incident)) is not None and now - told < AGAIN:
+            return False
+        if heard_at is not None and self._address(not_through) == heard_at:
             return False
         self._told = {name: at for name, at in self._told.items() if now - at < AGAIN} | {incident: now}
         log.warning("owner_notice", incident=incident, text=text)

@@ -32,7 +32,8 @@ DEATHS = 5  # process deaths that do
 @dataclass(frozen=True, slots=True)
 class SessionParts:
     """What every session is built from. ``plan`` decides model, prompt and permissions of a turn; ``fetch`` brings attachments of an arrival to
-    their paths and says what could not be had; ``approval_timeout`` and ``turn_timeout`` in seconds."""
+    their paths and says what could not be had; ``dead`` is told where a turn ended in a dead letter, where that was said, and why;
+    ``approval_timeout`` and ``turn_timeout`` in seconds."""
 
     store: Store
     agent: Agent
@@ -40,6 +41,7 @@ class SessionParts:
     step: ToStep
     fetch: Callable[[Arrival], Awaitable[Sequence[str]]]
     emit: Callable[[str, Event], None]
+    dead: Callable[[Address, Address | None, str], Awaitable[None]]
     card: Card
     closing: Closing
     new_id: NewId
@@ -165,6 +167,7 @@ class Session:
         if transcript.whole:
             transcript.add(list(zip(numbers, steps, strict=True)))
         parts.emit(self.claim.thread, TurnEnded(work.turn, "failed", reason))
+        await parts.dead(self.claim.address, reply_address(work), reason)
 
     async def ended_early(self, why: Why) -> None:
         """The pool cancelled the run: leave the turn as ``why`` says. ``stopped`` and ``lost``: others have written already."""
