@@ -29,7 +29,7 @@ from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 from ohmo.control.server import Doors
 from ohmo.discovery import load
 from ohmo.failpoints import from_environment
-from ohmo.lifecycle import notify, signals, supervised
+from ohmo.lifecycle import notify, signals, supervised, within
 from ohmo.logs import logging_to, terminal
 from ohmo.store.lock import hold_home
 from ohmo.store.opening import open_store
@@ -235,7 +235,7 @@ async def _expire(house: House) -> None:
                 await house.expire()
                 continue
             with suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), min(wait + 0.01, 3_600.0))
+                await within(min(wait + 0.01, 3_600.0), changed.wait())
     finally:
         stop_hearing()
 

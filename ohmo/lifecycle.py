@@ -44,6 +44,13 @@ async def unbroken(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
+async def within(seconds: float, work: Awaitable[T]) -> T:
+    """What ``work`` returns. Raises TimeoutError. Unlike ``asyncio.wait_for`` of Python 3.11 it never swallows a cancellation that comes
+    while the work ends (gh-86296), so that whoever cancels does not wait for ever."""
+    async with asyncio.timeout(seconds):
+        return await work
+
+
 async def supervised(
     name: str, work: Callable[[], Awaitable[object]], *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> None:

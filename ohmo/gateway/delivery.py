@@ -14,7 +14,7 @@ from channels.errors import AuthFailed, Unavailable
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Hint, OutRow, Store
 from ohmo.gateway.sending import Done, Sender
-from ohmo.lifecycle import backoff, failure_of
+from ohmo.lifecycle import backoff, failure_of, within
 
 log = structlog.get_logger("ohmo.delivery")
 RISKY_WIDTH = 4  # sends in flight where a kill may repeat every one of them
@@ -191,7 +191,7 @@ class Delivery:
 
     async def _nap(self, seconds: float) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._bell.wait(), max(0.01, seconds))
+            await within(max(0.01, seconds), self._bell.wait())
         self._bell.clear()
 
 

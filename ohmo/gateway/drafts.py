@@ -18,7 +18,7 @@ from channels.contract import Address, Channel, Outbound, Receipt
 from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.store import OutRow, PostRow
 from ohmo.ids import NewId
-from ohmo.lifecycle import failure_of
+from ohmo.lifecycle import failure_of, within
 
 log = structlog.get_logger("ohmo.delivery")
 FIRST_AFTER = 0.7  # seconds of text before a draft is worth a message: short answers come whole
@@ -159,7 +159,7 @@ class Drafts:
             typing.cancel()
             await asyncio.wait([typing])
             if self._channel.capabilities.typing is not None:
-                await failure_of(asyncio.wait_for(self._channel.typing(slot.address, False), OFF))
+                await failure_of(within(OFF, self._channel.typing(slot.address, False)))
 
     async def _typing(self, address: Address) -> None:
         lasts = self._channel.capabilities.typing
@@ -210,7 +210,7 @@ class Drafts:
     async def _revise(self, slot: _Slot, receipt: Receipt | None, text: str) -> None:
         """Once begun it is not cut off: the platform would still carry it out, perhaps after what follows."""
         name = slot.row or slot.turn
-        one = failure_of(asyncio.wait_for(self._channel.revise(slot.address, receipt, text), REVISION))
+        one = failure_of(within(REVISION, self._channel.revise(slot.address, receipt, text)))
         task = self._revising[name] = asyncio.create_task(one, name=f"revise.{slot.turn}")
         task.add_done_callback(lambda done: self._revised(name, done))
         await asyncio.shield(task)

@@ -24,7 +24,7 @@ from ohmo.gateway.access import Access, is_free
 from ohmo.gateway.cards import card, closing, parse_choice
 from ohmo.gateway.questions import Granting, remembered
 from ohmo.ids import NewId
-from ohmo.lifecycle import backoff, failure_of
+from ohmo.lifecycle import backoff, failure_of, within
 
 log = structlog.get_logger("ohmo.intake")
 COURTESY = 5.0  # seconds the platform gets to show that a button was pressed
@@ -215,7 +215,7 @@ class Intake:
 
     async def _acknowledge(self, answer: Answer, text: str) -> None:
         """A courtesy: a platform that hangs must not hold up what is said next in this thread."""
-        await failure_of(asyncio.wait_for(self._parts.acknowledge(answer, text), COURTESY))
+        await failure_of(within(COURTESY, self._parts.acknowledge(answer, text)))
 
     async def _in_words(self, accepted: Accepted, said: Inbound) -> None:
         asked_now = [asked for asked in await self._parts.store.open_questions(accepted.thread) if asked.state == "asked"]

@@ -22,7 +22,7 @@ from ohmo.gateway.drafts import Drafts
 from ohmo.gateway.link import Health, LinkContext, LinkSettings, Publish
 from ohmo.gateway.notices import Notices
 from ohmo.gateway.sending import Sender
-from ohmo.lifecycle import backoff, failure_of
+from ohmo.lifecycle import backoff, failure_of, within
 
 log = structlog.get_logger("ohmo.channels")
 LEASE = 15.0  # seconds
@@ -156,7 +156,7 @@ class Switchboard:
     async def _build(self, link: LinkSettings) -> Channel:
         if not link.heavy:
             return link.build()
-        return await asyncio.wait_for(asyncio.to_thread(link.build), BUILD_LIMIT)
+        return await within(BUILD_LIMIT, asyncio.to_thread(link.build))
 
     async def _talk(self, link: LinkSettings, channel: Channel, health: Health, name: str, generation: int) -> None:
         parts = self._parts
