@@ -26,12 +26,12 @@ async def one_chat(daemon: Daemon, chats: Chats, count: int, name: str) -> tuple
     return 1e3 * percentile(times, 0.5), 1e3 * percentile(times, 0.95), 1e3 * (cpu(daemon.pid) - spent) / count
 
 
-async def many_chats(daemon: Daemon, chats: Chats, width: int, each: int) -> tuple[float, float]:
+async def many_chats(daemon: Daemon, chats: Chats, width: int, each: int, name: str = "many") -> tuple[float, float]:
     """Answered messages a second and CPU of one, while every chat says its next word as soon as it has its answer."""
 
     async def person(chat: int) -> None:
         for number in range(each):
-            text = f"word {number} of {chat}"
+            text = f"{name}: word {number} of {chat}"
             chats.says(chat, text)
             await chats.answered(chat, text, 120)
 
@@ -82,7 +82,7 @@ async def measured(daemon: Daemon, chats: Chats, model: str, core: int | None, s
     times: list[float] = []
     async with daemon.client() as session:
         asking = asyncio.create_task(status(daemon, session, times))
-        rate, many = await many_chats(daemon, chats, width, each)
+        rate, many = await many_chats(daemon, chats, width, each, f"round {number}")
         asking.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asking

@@ -11,7 +11,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from benchmarks.rig import FIRST_CHAT, ROOT, Chats, Daemon, home, middle, model_server, pss, show, telegram
+from benchmarks.rig import FIRST_CHAT, ROOT, Chats, Daemon, cpu, home, middle, model_server, pss, show, telegram
+
+LIBRARIES = "sqlite3, pydantic, structlog, uvloop, ruamel.yaml, aiohttp.web, markdown_it, prometheus_client, telegram"
 
 
 @contextmanager
@@ -32,14 +34,14 @@ def polls(chats: Chats) -> Iterator[asyncio.Event]:
         methods.getUpdates = original
 
 
-async def once(chats: Chats, model: str, number: int) -> tuple[float, float, float, float]:
-    """Seconds to the first poll and to the first reply of a message that waited; MiB before and after three messages."""
+async def once(chats: Chats, model: str, number: int) -> tuple[float, float, float, float, float]:
+    """Seconds and CPU seconds to the first poll, seconds to the first reply of a message said then; MiB before and after three messages."""
     with home(model, chats.server) as root, polls(chats) as polled:
         daemon = Daemon(root)
         await daemon.start()
         try:
             await asyncio.wait_for(polled.wait(), 60)
-            poll = time.perf_counter() - daemon.started
+            poll, spent = time.perf_counter() - daemon.started, cpu(daemon.pid)
             chats.says(FIRST_CHAT, f"first {number}")
             reply = await chats.answered(FIRST_CHAT, f"first {number}") - daemon.started
         finally:
@@ -54,9 +56,16 @@ async def once(chats: Chats, model: str, number: int) -> tuple[float, float, flo
                 chats.says(FIRST_CHAT, text)
                 await chats.answered(FIRST_CHAT, text)
             await asyncio.sleep(3)
-            return poll, reply, before, pss(daemon.pid)
+            return poll, spent, reply, before, pss(daemon.pid)
         finally:
             await daemon.stop()
+
+
+def imports() -> float:
+    """CPU seconds of a Python that imports what the daemon stands on, and nothing of the house."""
+    command = [sys.executable, "-c", f"import {LIBRARIES}; import time; print(time.process_time())"]
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    return float(subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=env).stdout)
 
 
 def helped() -> float:
@@ -73,8 +82,10 @@ def told(label: str, values: Sequence[float], unit: str, goal: str) -> None:
 async def main(rounds: int) -> None:
     async with telegram() as chats, model_server() as model:
         found = [await once(chats, model, number) for number in range(rounds)]
-    polled, replied, before, after = zip(*found, strict=True)
+    polled, spent, replied, before, after = zip(*found, strict=True)
+    least = min(imports() for _ in range(2 * rounds))
     told("start to the first getUpdates", polled, "s", "<= 0.8")
+    told("CPU until then", spent, "s", f"{min(spent) / least:.1f}x importing its libraries alone ({least:.2f})")
     told("start to the first reply", replied, "s", "<= 2.0")
     told("memory at the first poll (PSS)", before, "MiB", "<= 80")
     told("memory after three messages (PSS)", after, "MiB", "<= 120")

@@ -35,6 +35,7 @@ from ohmo.store.lock import hold_home
 from ohmo.store.opening import open_store
 
 log = structlog.get_logger("ohmo.daemon")
+SETTLED = 10.0  # seconds after which a channel that does not connect keeps nobody waiting
 DRAIN = 10.0  # seconds running turns get to end when we are asked to stop
 OK, FAILED, CRASHED, TAKEN, CONFIG = 0, 1, 70, 75, 78
 
@@ -248,8 +249,12 @@ async def _prune(house: House, keep: timedelta | None) -> None:
 
 
 async def _warm(house: House) -> None:
-    """The model's SDK is imported when the channels had their first moment."""
-    await asyncio.sleep(0.3)
+    """The model's SDK is imported when no channel waits for its first moment any more: the import would hold all of them up."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(SETTLED):
+            while any(channel.state == "starting" for channel in house.board.report().values()):  # noqa: ASYNC110 - a few looks, once
+                await asyncio.sleep(0.02)
+    await asyncio.sleep(0.1)  # the first poll goes out
     await house.agent.model.warm()
     gc.collect()
     gc.freeze()
