@@ -238,6 +238,10 @@ class Pool:
         if work is None:
             return
         claim = session.claim
+        others = len(self._running) > 1
+        if session.suspect and (pause := self._suspects.turned_away(work.turn, work.starts, others=others)) is not None:
+            await self._store.release(claim, work.turn, retry_after=pause)
+            return
         async with self._suspects.among(session.suspect):
             transcript = self._shelf.take(claim)
             outcome = await session.run(work, transcript)

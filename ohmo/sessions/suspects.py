@@ -6,15 +6,32 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+AGAIN = 0.5  # seconds until a suspect that was turned away asks again
+TRUSTED = 3  # starts up to which a suspect need not let others go first
+
 
 class Suspects:
-    """Ordinary turns share; a suspect waits at most ``patience`` seconds for the running ones and holds new ones back meanwhile."""
+    """Ordinary turns share; a suspect waits at most ``patience`` seconds for the running ones and holds new ones back meanwhile.
+
+    Whoever holds its thread when the process dies is charged with that death. So a suspect that has to wait for another one is turned away
+    instead: a machine that is killed again and again from outside must not make dead letters of messages that never ran."""
 
     def __init__(self, patience: float = 60.0) -> None:
         self._patience = patience
         self._running = 0
         self._alone = False
         self._changed = asyncio.Condition()
+        self._stepped_back: set[str] = set()
+
+    def turned_away(self, turn: str, starts: int, *, others: bool) -> float | None:
+        """Seconds after which a suspect shall come again, without its lease meanwhile; None: it may go on to ``among``. Where ``others`` are to run
+        too, those with fewer deaths go first in each life of the process: deaths spread over all of them instead of meeting the oldest each time."""
+        if self._alone:
+            return AGAIN
+        if (others or self._stepped_back) and starts > TRUSTED and turn not in self._stepped_back:
+            self._stepped_back.add(turn)
+            return float(starts - TRUSTED)
+        return None
 
     @asynccontextmanager
     async def among(self, suspect: bool) -> AsyncGenerator[None]:
