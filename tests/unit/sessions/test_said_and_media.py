@@ -1,0 +1,73 @@
+"""What the model is told about an arrival, and where its files lie."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.contract import Address, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId
+from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.messages import Image, Text, UserStep
+from ohmo.media import Media, safe_name
+from ohmo.sessions.said import LONGEST, Teller
+
+PLACE = Address("slack", "T1", ChatId("C1"))
+ADA = Person(PersonId("ada"), "Ada")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TELL = Teller(Media(Path("/media")))
+SAID = Inbound(key="1", address=PLACE, person=ADA, at=NOW, order="1", message=MessageId("1"), text="hello", private=True, addressed=True)
+
+
+def words(step: UserStep) -> list[str]:
+    return [block.text for block in step.blocks if isinstance(block, Text)]
+
+
+def test_in_a_group_the_model_is_told_who_spoke_and_to_what() -> None:
+    step = TELL(replace(SAID, private=False, quoted="shall we?"))
+    assert words(step) == ["Ada:\n(in reply to: shall we?)", "hello"]
+    assert (step.person, step.source) == ("ada", "message")
+
+
+def test_a_picture_is_shown_and_another_file_is_named_with_its_path() -> None:
+    files = (Attachment("r1", "cat.png", "image/png", 10), Attachment("r2", "a.pdf", "application/pdf", 10))
+    step = TELL(replace(SAID, attachments=files))
+    media = Media(Path("/media"))
+    assert [block.path for block in step.blocks if isinstance(block, Image)] == [media.path(PLACE, files[0])]
+    assert str(media.path(PLACE, files[1])) in words(step)[0]
+
+
+def test_a_wake_and_edits_are_told_as_what_they_are() -> None:
+    assert TELL(Wake("k", "api", PLACE, None, "owner", "look", NOW)).source == "wake"
+    edit = Edited(key="2", address=PLACE, person=ADA, at=NOW, order="2", message=MessageId("1"), text=None)
+    assert words(TELL(edit)) == ["(deleted their message)"]
+
+
+def test_an_endless_message_is_cut_and_says_so() -> None:
+    text = words(TELL(replace(SAID, text="x" * (LONGEST + 5))))[0]
+    assert text.endswith(f"(cut: 5 of {LONGEST + 5} characters left out)")
+
+
+def test_a_message_of_nothing_still_says_something_to_the_log() -> None:
+    assert words(TELL(replace(SAID, text=""))) == [""]
+
+
+@given(st.text(max_size=300))
+def test_no_file_name_leaves_its_folder(name: str) -> None:
+    safe = safe_name(name)
+    assert safe
+    assert "/" not in safe
+    assert safe not in (".", "..")
+    assert not safe.startswith(".")
+    assert len(safe) <= 120
+    assert Media(Path("/media")).path(PLACE, Attachment("r", name, "x/y", None)).parent.parent == Path("/media")
+
+
+def test_the_same_file_has_the_same_path_and_another_one_another() -> None:
+    media, file = Media(Path("/media")), Attachment("r1", "a.txt", "text/plain", 1)
+    assert media.path(PLACE, file) == media.path(PLACE, file)
+    assert media.path(PLACE, file) != media.path(PLACE, replace(file, ref="r2"))
+    assert media.path(PLACE, file) != media.path(replace(PLACE, chat=ChatId("C2")), file)
