@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from channels.contract import Address, Outbound
@@ -13,7 +13,7 @@ from ohmo.contracts.agent import Agent, Answered, Ended, Failed, OpenCall, Outco
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.events import Event, TurnEnded, TurnStarted
 from ohmo.contracts.messages import CallResult, Step, Text, ToolResult, UserStep
-from ohmo.contracts.store import Ask, Card, Claim, Closing, PostRow, Store, ToStep, Work
+from ohmo.contracts.store import Ask, Card, Claim, Closing, OutRow, PostRow, Store, ToStep, Work
 from ohmo.engine.stream import closable
 from ohmo.failpoints import Failpoint
 from ohmo.ids import NewId, derived
@@ -150,7 +150,8 @@ class Session:
                 await ledger.flush()
                 cwd = str(parts.plan(claim, work).cwd)
                 asks = [Ask(parts.new_id(), call.id, question, cwd) for call, question in questions]
-                await parts.store.park(claim, work.turn, asks, timeout=parts.approval_timeout, card=parts.card, closing=parts.closing)
+                standing = _standing(parts.closing, transcript.final_text())
+                await parts.store.park(claim, work.turn, asks, timeout=parts.approval_timeout, card=parts.card, closing=standing)
                 parts.failpoint("approval.stored")
                 parts.emit(thread, TurnEnded(work.turn, "parked", questions[0][1].title))
             case Failed(reason, None):
@@ -209,6 +210,16 @@ class Session:
 def busy_of(claim: Claim, parts: SessionParts) -> Busy:
     """What its people chose, else the configuration."""
     return claim.settings.busy or parts.busy
+
+
+def _standing(closing: Closing, words: str) -> Closing:
+    """A parked turn is not over: its draft stands with the words of the step that asks, or what it said first."""
+
+    def close(row: OutRow) -> PostRow:
+        made = closing(row)
+        return replace(made, outbound=replace(made.outbound, text=words or row.row.outbound.text))
+
+    return close
 
 
 def reply_address(work: Work) -> Address | None:

@@ -106,8 +106,8 @@ class Transcript:
 
     def final_text(self) -> str:
         """Words of the last model step."""
-        last = self._steps[-1] if self._steps else None
-        return text_of(last) if isinstance(last, ModelStep) else ""
+        last = next((step for step in reversed(self._steps) if isinstance(step, ModelStep)), None)
+        return text_of(last) if last is not None else ""
 
 
 def _weight(step: Step) -> int:
