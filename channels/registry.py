@@ -76,7 +76,9 @@ def load(path: str) -> Any:
 
 
 def _folders(package: ModuleType) -> list[str]:
-    return sorted(f"{package.__name__}.{found.name}" for found in pkgutil.iter_modules(package.__path__) if found.ispkg)
+    """``testing`` holds fakes and no channel: importing it would cost every start."""
+    found = pkgutil.iter_modules(package.__path__)
+    return sorted(f"{package.__name__}.{one.name}" for one in found if one.ispkg and one.name != "testing")
 
 
 def _export(name: str) -> Callable[[], object]:

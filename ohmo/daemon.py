@@ -36,6 +36,8 @@ from ohmo.store.opening import open_store
 
 log = structlog.get_logger("ohmo.daemon")
 SETTLED = 10.0  # seconds after which a channel that does not connect keeps nobody waiting
+FOREVER = timedelta(days=36_500)
+GRACE = 5.0  # seconds one part gets to end when it is cancelled
 DRAIN = 10.0  # seconds running turns get to end when we are asked to stop
 OK, FAILED, CRASHED, TAKEN, CONFIG = 0, 1, 70, 75, 78
 
@@ -219,8 +221,9 @@ async def _tasks() -> AsyncGenerator[Callable[[str, Callable[[], Awaitable[objec
     finally:
         for task in reversed(tasks):
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            _, late = await asyncio.wait([task], timeout=GRACE)
+            if late:
+                log.error("task_does_not_end", task=task.get_name(), waited=GRACE)
 
 
 async def _expire(house: House) -> None:
@@ -242,19 +245,24 @@ async def _expire(house: House) -> None:
 
 
 async def _prune(house: House, keep: timedelta | None) -> None:
-    """What ended longer ago than ``keep`` goes, a little at a time; None: nothing ever does."""
-    while keep is not None:
+    """What ended longer ago than ``keep`` goes, a little at a time; None: nothing ever does, but edits without an original are ended."""
+    while True:
         await asyncio.sleep(600)
-        await house.store.prune(house.seams.clock() - keep)
+        await house.store.prune(house.seams.clock() - (keep if keep is not None else FOREVER))
 
 
 async def _warm(house: House) -> None:
-    """The model's SDK is imported when no channel waits for its first moment any more: the import would hold all of them up."""
+    """The model's SDK is imported when no channel waits for its first moment any more: the import would hold all of them up.
+    Then what is there stays there: the collector never looks at it again."""
     with suppress(TimeoutError):
         async with asyncio.timeout(SETTLED):
             while any(channel.state == "starting" for channel in house.board.report().values()):  # noqa: ASYNC110 - a few looks, once
                 await asyncio.sleep(0.02)
     await asyncio.sleep(0.1)  # the first poll goes out
-    await house.agent.model.warm()
-    gc.collect()
-    gc.freeze()
+    try:
+        await house.agent.model.warm()
+        await asyncio.sleep(1.0)  # the first answer does not wait for the collector
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()

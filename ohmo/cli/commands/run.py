@@ -13,8 +13,11 @@ import click
 @click.option("--safe", is_flag=True, help="Without plugins, hooks and cron.")
 @click.pass_context
 def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bool) -> None:  # noqa: N802 - the name every command file exports
+    import gc
+
     from ohmo.cli.house import settings
 
+    gc.disable()  # thousands of classes are made now and none of them goes: the daemon switches it on when it is warm
     config = settings(file, profile)  # before the daemon is imported: a mistake in the file is said at once
     from ohmo.daemon import serve
 
