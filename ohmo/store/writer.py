@@ -136,14 +136,29 @@ class Writer:
             return
         try:
             connection.execute("BEGIN IMMEDIATE")
-            if len(group) == 1:
-                group[0].value = run(connection, group[0].make(group[0].at))
-            else:
+            if not self._together(connection, group):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                connection.execute("BEGIN IMMEDIATE")
                 for job in group:
                     self._one(connection, job)
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001  # one bad transaction must not end the writer
             self._give_up(connection, group, error)
+
+    def _together(self, connection: sqlite3.Connection, group: list[Job]) -> bool:
+        """Without savepoints, which mostly nobody needs. False: one of several failed, all of them have to be done again."""
+        for job in group:
+            try:
+                job.value = run(connection, job.make(job.at))
+            except Exception as error:  # a bad operation must not fail its neighbours
+                if len(group) == 1 or is_fatal(error):
+                    raise
+                for each in group:
+                    each.value = None
+                    each.at.hints.clear()
+                return False
+        return True
 
     def _one(self, connection: sqlite3.Connection, job: Job) -> None:
         """One of several: in a savepoint of its own."""
