@@ -14,6 +14,7 @@ from channels.contract import Clock
 from channels.errors import Unavailable
 from ohmo.contracts.agent import Failed
 from ohmo.contracts.errors import LeaseLost
+from ohmo.contracts.events import TurnEnded
 from ohmo.contracts.store import Claim, Hint, PostRow, Store, Work
 from ohmo.lifecycle import backoff, failure_of
 from ohmo.sessions.session import Session, SessionParts, Why, busy_of
@@ -152,7 +153,7 @@ class Pool:
     async def _claim(self, group: asyncio.TaskGroup) -> bool:
         """True: there may be more to take at once."""
         limit = min(AT_ONCE, self._width - len(self._running))
-        if self._draining or limit <= 0:
+        if self._draining or limit <= 0 or self._suspects.alone:
             return False
         try:
             if self._overslept():
@@ -230,7 +231,7 @@ class Pool:
             full = len(self._running) >= self._width
             if self._running.get(session.claim.thread) is running:
                 del self._running[session.claim.thread]
-            if full:  # others may wait for the place; what becomes ready otherwise comes with a hint
+            if full or session.suspect:  # others may wait for the place; what becomes ready otherwise comes with a hint
                 self._wake.set()
 
     async def _step(self, session: Session) -> None:
@@ -270,6 +271,8 @@ class Pool:
         left = await failure_of(self._store.release(claim, session.turn, retry_after=backoff(1, first=1.0, most=5.0), error=text))
         if left is not None:
             log.error("turn_left_open", thread=claim.thread, turn=session.turn, error=str(left))
+        if session.turn is not None:
+            self._parts.emit(claim.thread, TurnEnded(session.turn, "released", ""))
 
 
 def _end(running: _Running, why: Why) -> None:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-AGAIN = 0.5  # seconds until a suspect that was turned away asks again
 TRUSTED = 3  # starts up to which a suspect need not let others go first
 
 
@@ -23,11 +22,16 @@ class Suspects:
         self._changed = asyncio.Condition()
         self._stepped_back: set[str] = set()
 
+    @property
+    def alone(self) -> bool:
+        """A suspect runs, or waits for the running ones to end: nothing else can begin."""
+        return self._alone
+
     def turned_away(self, turn: str, starts: int, *, others: bool) -> float | None:
         """Seconds after which a suspect shall come again, without its lease meanwhile; None: it may go on to ``among``. Where ``others`` are to run
         too, those with fewer deaths go first in each life of the process: deaths spread over all of them instead of meeting the oldest each time."""
         if self._alone:
-            return AGAIN
+            return 0.0
         if (others or self._stepped_back) and starts > TRUSTED and turn not in self._stepped_back:
             self._stepped_back.add(turn)
             return float(starts - TRUSTED)

@@ -109,12 +109,18 @@ class Daemon:
         """SIGTERM; the exit code."""
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()
+            os.kill(self._inner(), signal.SIGTERM)
         try:
             return await asyncio.wait_for(self._process.wait(), within)
         except TimeoutError:
             await self.kill()
             raise AssertionError(f"SIGTERM did not end it within {within:g} s") from None
+
+    def _inner(self) -> int:
+        """The daemon itself, where the command is a wrapper that keeps signals to itself."""
+        if self._command[0] == sys.executable:
+            return self.pid
+        return int(Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()[0])
 
     async def ended(self) -> int:
         """The exit code of a life that ends by itself."""
@@ -136,7 +142,7 @@ class Daemon:
         )
 
     async def histories(self) -> dict[str, list[dict[str, Any]]]:
-        """What every thread went through, by thread."""
+        """What every thread went through, by thread; of its steps those of the present session, which are all that a model is sent."""
         _, found = await self.call("GET", "/api/v1/sessions?limit=1000")
         histories: dict[str, list[dict[str, Any]]] = {}
         for session in found["sessions"]:
@@ -144,7 +150,8 @@ class Daemon:
             since: int | None = 0
             while since is not None:
                 _, page = await self.call("GET", f"/api/v1/sessions/{session['thread']}?limit=1000&since={since}")
-                items += page["history"]
+                present = [one for one in page["history"] if one["type"] != "step_info" or one["seq"] >= session["session_seq"]]
+                items += present
                 since = page["next"]
             histories[session["thread"]] = items
         return histories

@@ -24,7 +24,7 @@ async def campaign(scene: Scene, chance: random.Random, *, kills: int, messages:
     finally:
         talking.cancel()
     await scene.daemon.ready()
-    await scene.answered(within=60 + messages / 10)
+    await scene.answered(within=120 + messages / 10)
     await scene.check(repeats=4 * kills)
 
 
