@@ -18,6 +18,7 @@ from ohmo.gateway.link import LinkSettings
 
 _DM: tuple[Literal["off", "allowlist", "pairing", "open"], ...] = ("off", "allowlist", "pairing", "open")  # strictest first
 _GROUPS: tuple[Literal["off", "allowlist", "open"], ...] = ("off", "allowlist", "open")
+NOBODY = frozenset({""})
 INDOORS = ("web", "console")  # platforms that live in this very process, without an SDK
 
 
@@ -93,9 +94,12 @@ def _policies(opened: Sequence[Opened]) -> Callable[[str, str], Policy]:
 
 
 def _stricter(one: Policy, other: Policy) -> Policy:
+    people = one.people & other.people
+    if not people and (one.people or other.people):
+        people = NOBODY  # an empty list would mean everybody in a group
     return Policy(
         dm=_DM[min(_DM.index(one.dm), _DM.index(other.dm))], groups=_GROUPS[min(_GROUPS.index(one.groups), _GROUPS.index(other.groups))],
-        mention_required=one.mention_required or other.mention_required, people=one.people & other.people, chats=one.chats & other.chats,
+        mention_required=one.mention_required or other.mention_required, people=people, chats=one.chats & other.chats,
     )  # fmt: skip
 
 

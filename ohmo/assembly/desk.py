@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from ohmo.commands.contract import Command
-from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
+from ohmo.contracts.reports import Reports, ThreadInfo
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Asked, Store
+
+LATEST = 1_000  # messages of the whole house that are looked through for those of one thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +48,20 @@ class HouseDesk:
         return "Today:\n\n" + "\n".join(lines) if lines else "Nothing was spent today."
 
     async def inbox_of(self, thread: str) -> str:
-        history = await self.reports.history(thread, since=0, limit=10_000)
-        open_ones = [
-            item for item in history if isinstance(item, ArrivalInfo) and item.state != "ended" and item.kind in ("message", "wake")
-        ]
-        if not open_ones:
+        found = [*await self.reports.inbox(state="waiting", limit=LATEST), *await self.reports.inbox(state="taken", limit=LATEST)]
+        here = sorted((one for one in found if one.thread == thread and one.kind in ("message", "wake")), key=lambda one: one.seq)
+        if not here:
             return "Nothing waits here."
-        return "\n".join(f"- {item.seq}: {item.state} since {item.said_at:%H:%M:%S} UTC" for item in open_ones)
+        return "\n".join(f"- {one.seq}: {one.state} since {one.said_at:%H:%M:%S} UTC" for one in here)
 
     async def why(self, thread: str, number: str) -> str:
-        if number and not number.isdigit():
+        if number and not (number.isascii() and number.isdigit() and len(number) <= 15):
             return f"`/why {number}`: a message has a number; `/inbox` shows them."
         if number:
             found = await self.reports.arrival(thread, int(number))
         else:
-            history = await self.reports.history(thread, since=0, limit=10_000)
-            said = [item for item in history if isinstance(item, ArrivalInfo) and item.kind in ("message", "wake")]
-            found = said[-1] if said else None
+            said = [one for one in await self.reports.inbox(limit=LATEST) if one.thread == thread and one.kind in ("message", "wake")]
+            found = max(said, key=lambda one: one.seq, default=None)
         if found is None:
             return "There is no such message in this thread."
         ending = f"{found.ending}{': ' + found.reason if found.reason else ''}" if found.state == "ended" else found.state

@@ -1,0 +1,249 @@
+"""Every slash command: what it is called, who may say it, what it leaves to the house; and the page that explains them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from channels.contract import Address, ChatId
+from ohmo.assembly.house import commands
+from ohmo.commands.contract import Command, Decide, Order, Reply, Standing, Stop, parse
+from ohmo.contracts.reports import ThreadInfo
+from ohmo.contracts.status import ChannelStatus, HouseStatus
+from ohmo.contracts.store import Ask, Asked, ThreadSettings
+from ohmo.contracts.tool import Question
+
+KNOWN = commands()
+NEVER_QUEUED = ["help", "stop", "new", "status", "approve", "deny", "mode", "queue", "steer", "usage", "whoami", "inbox", "why"]
+PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+HERE = Address("slack", "T1", ChatId("C1"))
+PEERS = [
+    "help",
+    "exit",
+    "clear",
+    "version",
+    "status",
+    "context",
+    "summary",
+    "compact",
+    "cost",
+    "usage",
+    "stats",
+    "dream",
+    "memory",
+    "hooks",
+    "resume",
+    "session",
+    "export",
+    "share",
+    "copy",
+    "tag",
+    "rewind",
+    "files",
+    "init",
+    "bridge",
+    "login",
+    "logout",
+    "feedback",
+    "onboarding",
+    "skills",
+    "config",
+    "mcp",
+    "plugin",
+    "reload-plugins",
+    "permissions",
+    "plan",
+    "fast",
+    "effort",
+    "passes",
+    "turns",
+    "continue",
+    "stop",
+    "provider",
+    "model",
+    "theme",
+    "output-style",
+    "keybindings",
+    "vim",
+    "voice",
+    "doctor",
+    "diff",
+    "branch",
+    "commit",
+    "issue",
+    "pr_comments",
+    "privacy-settings",
+    "rate-limit-options",
+    "release-notes",
+    "upgrade",
+    "agents",
+    "subagents",
+    "tasks",
+    "autopilot",
+    "ship",
+]
+
+
+@dataclass
+class Desk:
+    asked: list[Asked] = field(default_factory=list[Asked])
+    turn: str | None = None
+
+    async def open_questions(self, thread: str) -> list[Asked]:
+        return self.asked
+
+    async def thread(self, thread: str) -> ThreadInfo | None:
+        return None
+
+    async def status(self) -> HouseStatus:
+        down = ChannelStatus("auth_failed", None, None, "token revoked")
+        return HouseStatus(
+            True, "1.0", NOW, "anthropic", "m", {"slack": down}, {}, {}, None, 2, 1, {}, {}, warnings=("the disk is nearly full",)
+        )
+
+    async def usage_today(self) -> str:
+        return "usage"
+
+    async def inbox_of(self, thread: str) -> str:
+        return f"inbox of {thread}"
+
+    async def why(self, thread: str, number: str) -> str:
+        return f"why {number}"
+
+    def running_turn(self, thread: str) -> str | None:
+        return self.turn
+
+    def commands(self) -> tuple[Command, ...]:
+        return tuple(KNOWN.values())
+
+
+async def run(text: str, desk: Desk | None = None, *, standing: Standing = "owner", settings: ThreadSettings | None = None) -> Any:
+    parsed = parse(text)
+    assert parsed is not None
+    order = Order("thread", HERE, "U1", standing, parsed[1], settings or ThreadSettings())
+    return await KNOWN[parsed[0]].run(order, desk or Desk())
+
+
+def asked(kind: Any = "permission", state: Any = "asked", name: str = "q1") -> Asked:
+    return Asked(Ask(name, "t.1", Question(kind, "Run?", "", (), "d", rule="r"), "/"), "thread", "turn", HERE, "U1", state, None, NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("/help", ("help", "")), ("  /Help  ", ("help", "")), ("/help@ohmo_bot me", ("help", "me")), ("/deny  too  risky ", ("deny", "too  risky")),
+        ("/mode\nplan", ("mode", "plan")), ("help", None), ("/", None), ("/ help", None), ("/a/b", None), ("", None), ("say /help", None), ("/1", None),
+    ],
+)  # fmt: skip
+def test_a_command_is_read(text: str, parsed: tuple[str, str] | None) -> None:
+    assert parse(text) == parsed
+
+
+@pytest.mark.parametrize("name", NEVER_QUEUED)
+def test_what_must_never_queue_is_there(name: str) -> None:
+    assert KNOWN[name].name == name
+
+
+@pytest.mark.parametrize("command", KNOWN.values(), ids=lambda command: command.name)
+def test_a_command_fits_every_platforms_menu(command: Command) -> None:
+    """Telegram Bot API, BotCommand: 1 to 32 of a-z, 0-9 and _; 1 to 256 characters of description."""
+    assert re.fullmatch(r"[a-z0-9_]{1,32}", command.name)
+    assert 1 <= len(command.summary) <= 100
+    assert command.standings <= set(get_args(Standing))
+    assert "owner" in command.standings
+
+
+@pytest.mark.parametrize(
+    ("standing", "missing"),
+    [("owner", set[str]()), ("guest", {name for name, command in KNOWN.items() if "guest" not in command.standings})],
+)
+async def test_help_lists_what_this_person_may_say(standing: Standing, missing: set[str]) -> None:
+    reply = await run("/help", standing=standing)
+    assert set(re.findall(r"`/([a-z_]+)`", reply.text)) == set(KNOWN) - missing
+
+
+def test_a_guest_changes_nothing_but_may_stop() -> None:
+    assert {name for name, command in KNOWN.items() if "guest" in command.standings} == {"help", "inbox", "status", "stop", "whoami", "why"}
+
+
+@pytest.mark.parametrize(("turn", "text"), [("t", "Stopped."), (None, "Stopped. Nothing was running here.")])
+async def test_stop_says_whether_something_ran(turn: str | None, text: str) -> None:
+    assert await run("/stop", Desk(turn=turn)) == Stop(text)
+
+
+async def test_new_stops_and_begins_anew() -> None:
+    assert (await run("/new")).fresh
+
+
+@pytest.mark.parametrize(
+    ("text", "effect"),
+    [
+        ("/approve", Decide("q1", "allowed", "once")), ("/approve once", Decide("q1", "allowed", "once")), ("/approve session", Decide("q1", "allowed", "session")),
+        ("/approve ALWAYS", Decide("q1", "allowed", "always")), ("/deny", Decide("q1", "denied")), ("/deny no way", Decide("q1", "denied", word="no way")),
+    ],
+)  # fmt: skip
+async def test_an_open_question_is_decided(text: str, effect: Decide) -> None:
+    assert await run(text, Desk([asked("permission", "queued", "q0"), asked()])) == effect
+
+
+@pytest.mark.parametrize("text", ["/approve", "/deny"])
+async def test_without_a_question_there_is_nothing_to_decide(text: str) -> None:
+    assert await run(text) == Reply("Nothing is asked here.")
+
+
+async def test_a_question_in_words_is_denied_but_not_approved() -> None:
+    desk = Desk([asked("question")])
+    assert isinstance(await run("/approve", desk), Reply)
+    assert await run("/deny", desk) == Decide("q1", "denied")
+
+
+@pytest.mark.parametrize("busy", ["queue", "steer", "interrupt", "collect"])
+async def test_a_busy_mode_leaves_the_other_choices_alone(busy: str) -> None:
+    before = ThreadSettings(mode="plan")
+    assert (await run(f"/{busy}", settings=before)).settings == replace(before, busy=busy)
+
+
+@pytest.mark.parametrize(
+    ("standing", "argument", "mode"),
+    [
+        ("user", "plan", "plan"),
+        ("user", "DEFAULT", "default"),
+        ("owner", "full-auto", "full_auto"),
+        ("admin", "full_auto", None),
+        ("user", "fast", None),
+        ("user", "", None),
+    ],
+)
+async def test_modes(standing: Standing, argument: str, mode: str | None) -> None:
+    effect = await run(f"/mode {argument}", standing=standing)
+    assert isinstance(effect, Reply) if mode is None else effect.settings.mode == mode
+
+
+@pytest.mark.parametrize(("standing", "inside"), [("owner", True), ("admin", True), ("user", False), ("guest", False)])
+async def test_status_tells_the_state_of_the_house_to_those_who_keep_it(standing: Standing, inside: bool) -> None:
+    text = (await run("/status", Desk(turn="t"), standing=standing)).text
+    assert "a turn is running" in text
+    assert ("token revoked" in text, "the disk is nearly full" in text) == (inside, inside)
+
+
+async def test_status_knows_that_a_person_is_waited_for() -> None:
+    assert "waiting for an answer" in (await run("/status", Desk([asked()]))).text
+
+
+# the page
+
+
+def test_the_page_names_every_command_with_its_line() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert [name for name, command in KNOWN.items() if f"`/{name}" not in page or command.summary not in page] == []
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_the_page_maps_what_people_know_from_elsewhere(name: str) -> None:
+    assert re.search(rf"^\| .*`/{name}`.* \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
