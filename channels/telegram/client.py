@@ -115,7 +115,17 @@ class _Transport(BaseRequest):
             raise TelegramError("no JSON came back") from error
         if not isinstance(body, dict) or (cast("Body", body).get("ok") and "result" not in body):
             raise TelegramError("no answer of the Bot API came back")
-        return cast("Body", body)
+        return _lean(cast("Body", body))
+
+
+def _lean(body: Body) -> Body:
+    """A message of ours comes back whole, and the SDK would make objects of all of it: only its number, date and chat are read."""
+    shown = body.get("result")
+    if isinstance(shown, dict) and "message_id" in shown and isinstance(shown.get("chat"), dict):  # pyright: ignore[reportUnknownMemberType]
+        message = cast("Body", shown)
+        chat = {name: value for name, value in message["chat"].items() if name in ("id", "type")}
+        return {**body, "result": {"message_id": message["message_id"], "date": message.get("date"), "chat": chat}}
+    return body
 
 
 class _Polling(_Transport):

@@ -25,7 +25,7 @@ log = structlog.get_logger("ohmo.sessions")
 CACHE_BYTES = 48 << 20  # transcripts kept in memory
 HANDOVER = 10.0  # seconds a turn waits for the end of one that lost the same thread
 POLL = 1.0  # seconds: hints may be lost, and some times come without a hint
-AT_ONCE = 8  # threads begun by one transaction
+AT_ONCE = 16  # threads begun by one transaction, at most; twice as many after one that took all it could
 
 
 @dataclass(slots=True)
@@ -77,6 +77,7 @@ class Pool:
         self._suspects = Suspects()
         self._wake = asyncio.Event()
         self._draining = False
+        self._at_once = 2
         self._claiming = asyncio.Lock()  # from the claim until its task runs
 
     @property
@@ -152,7 +153,7 @@ class Pool:
 
     async def _claim(self, group: asyncio.TaskGroup) -> bool:
         """True: there may be more to take at once."""
-        limit = min(AT_ONCE, self._width - len(self._running))
+        limit = min(self._at_once, self._width - len(self._running))
         if self._draining or limit <= 0 or self._suspects.alone:
             return False
         try:
@@ -169,6 +170,7 @@ class Pool:
                 _end(former, "lost")
             running = self._running[thread] = _Running(session)
             running.task = group.create_task(self._one(running, former), name=f"turn.{thread}")
+        self._at_once = min(AT_ONCE, 2 * limit) if taken == limit else 2
         return taken == limit
 
     async def _begin(self, limit: int) -> tuple[list[Session], int]:
