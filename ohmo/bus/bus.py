@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
+import structlog
+
 from channels.errors import Unavailable
 from ohmo.bus.events import EventStream
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Accepted, CursorSave, Seat, ThreadSettings
 
+log = structlog.get_logger("ohmo.bus")
 Seated = tuple[Arrival, Seat]
 Accept = Callable[[Sequence[Seated], CursorSave | None], Awaitable[list[Accepted]]]
 Tell = Callable[[Sequence[tuple[Accepted, Arrival, Seat]]], None]
@@ -86,6 +89,10 @@ class MessageBus:
         except asyncio.CancelledError:
             _fail(batch, Unavailable("the daemon is stopping"))
             raise
+        except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
+            # One batch that cannot be seated or written must not make every channel deaf.
+            log.error("batch_failed", error=f"{type(error).__name__}: {error}", exc_info=error)
+            _fail(batch, Unavailable(f"this batch could not be stored: {error}"))
         else:
             if not batch.stored.done():
                 batch.stored.set_result(accepted)

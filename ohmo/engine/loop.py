@@ -33,9 +33,10 @@ class Engine:
                 if guard.stuck is not None:
                     yield Ended(Failed(f"the same call of {guard.stuck} was made again and again with the same result"))
                     return
-            if not await ledger.steered() and ledger.last_was_final():
+            if ledger.last_was_final():  # said is said: what came meanwhile gets a turn of its own
                 yield Ended(Answered(ledger.final_text()))
                 return
+            await ledger.steered()
             try:
                 async with aclosing(self._reasoner.decide(turn, ledger)) as thoughts:
                     async for thought in thoughts:  # records the model step, then ModelDone

@@ -164,10 +164,10 @@ class Access:
 
     def _answers(self, said: Inbound) -> bool:
         """Plain words are the answer to an open AskUser question of this mind, when this person may give it."""
-        if not (said.private or said.addressed):
+        if said.attachments or not (said.private or said.addressed):
             return False
         waiting = [asked for asked in self._open_question(said.address) if is_free(asked.ask.question) and self.may_answer(asked, said)]
-        return any(not self._scope(said) or asked.person == said.person.id for asked in waiting)
+        return any(asked.person == said.person.id or said.address.channel in OWN_DOORS for asked in waiting)
 
     def _scope(self, said: Said) -> str:
         return said.person.id if self._per_person and said.address.channel not in OWN_DOORS else ""

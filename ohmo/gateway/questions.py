@@ -28,6 +28,7 @@ class OpenQuestions:
     async def run(self) -> None:
         """Until cancelled."""
         stop_hearing = self._store.listen(self._hear)
+        self._changed.set()  # what happened while nobody listened
         try:
             while True:
                 await self._changed.wait()

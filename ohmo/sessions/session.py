@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from channels.contract import Address, Outbound
+from channels.errors import ChannelError
 from ohmo.contracts.agent import Agent, Answered, Ended, Failed, OpenCall, Outcome, Parked
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.events import Event, TurnEnded, TurnStarted
@@ -122,7 +123,10 @@ class Session:
         limit = asyncio.timeout_at(ledger.deadline)
         try:
             async with limit:
-                await self._prepare(work, transcript)
+                try:
+                    await self._prepare(work, transcript)
+                except ChannelError as error:  # a file cannot be fetched yet
+                    return Failed(str(error), retry_after=10.0)
                 async with aclosing(closable(parts.agent.run(work.turn, ledger))) as items:
                     async for item in items:
                         if isinstance(item, Ended):

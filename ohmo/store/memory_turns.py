@@ -259,12 +259,13 @@ class ModelTurns(ModelMailbox):
             return None
         return replace(arrival, text=edit.text) if isinstance(arrival, Inbound | Edited) else arrival
 
-    def _take(self, thread: str, turn: str, *, everything: bool) -> list[tuple[Letter, Arrival]]:
+    def _take(self, thread: str, turn: str, *, everything: bool, person: str | None = None) -> list[tuple[Letter, Arrival]]:
         taken: list[tuple[Letter, Arrival]] = []
         waiting = self.waiting(thread)
         held = {i.album for i in waiting if i.album and i.ready_at > self.now}
         for letter in waiting:
-            if letter.ready_at > self.now or letter.album in held:
+            person = letter.person if person is None else person
+            if letter.ready_at > self.now or letter.album in held or (everything and letter.person != person):
                 break
             if taken and not everything and not (letter.album and letter.album == taken[0][0].album):
                 continue
@@ -282,7 +283,7 @@ class ModelTurns(ModelMailbox):
     async def steer(self, claim: Claim, turn: str, step: ToStep) -> tuple[tuple[int, UserStep], ...]:
         self.must_hold(claim, turn if self.waiting(claim.thread) else None)
         with self.transaction():
-            steps = [step(arrival) for _, arrival in self._take(claim.thread, turn, everything=True)]
+            steps = [step(arrival) for _, arrival in self._take(claim.thread, turn, everything=True, person=self.tables.turns[turn].person)]
             return tuple(zip(self.log(claim.thread, turn, steps, once), steps, strict=True))
 
     async def record(

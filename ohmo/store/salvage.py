@@ -17,6 +17,7 @@ _TABLES = (
 )
 # What points at something that could not be read would break every later write; what ran must be looked at again.
 _REPAIRS = (
+    "UPDATE cursors SET generation = 0",  # a lease that could not be read begins anew; its cursors must not fence it off
     *(
         f"DELETE FROM {table} WHERE thread NOT IN (SELECT thread FROM threads)"
         for table in ("inbox", "turns", "steps", "outbox", "approvals")

@@ -78,13 +78,15 @@ def _take_head(at: Moment, thread: str, turn: str) -> Op[list[_Taken]]:
             return taken
 
 
-def _take_all(at: Moment, thread: str, turn: str) -> Op[list[_Taken]]:
-    """Everything that waits, up to the first album that is still coming in."""
+def _take_all(at: Moment, thread: str, turn: str, person: str | None = None) -> Op[list[_Taken]]:
+    """Everything that waits of ``person`` (None: of whoever is first), up to the first album that is still coming in and to the first words of
+    somebody else: a turn acts with the rights of one person."""
     rows = yield _HEAD, (thread,)
+    person = rows[0][4] if rows and person is None else person
     held = {row[2] for row in rows if row[2] and row[3] > at.now}
     ready: Rows = []
     for row in rows:
-        if row[3] > at.now or row[2] in held:
+        if row[3] > at.now or row[2] in held or row[4] != person:
             break
         ready.append(row)
     return (yield from _take(at, thread, turn, ready))
@@ -155,7 +157,8 @@ def steer(at: Moment, claim: Claim, turn: str, step: ToStep) -> Op[tuple[tuple[i
         yield from must_hold(claim)
         return ()
     yield from hold(claim, 0, turn)
-    taken = yield from _take_all(at, claim.thread, turn)
+    whose = yield "SELECT person FROM turns WHERE turn = ?", (turn,)
+    taken = yield from _take_all(at, claim.thread, turn, whose[0][0])
     steps = [step(one.arrival) for one in taken]
     numbers = yield from _write_steps(at, claim, turn, steps)
     return tuple(zip(numbers, steps, strict=True))

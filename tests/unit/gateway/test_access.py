@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gateway_words import BIRTH, choices, ident, place
 
-from channels.contract import Address, Answer, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted
+from channels.contract import Address, Answer, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted
 from ohmo.assembly.house import commands
 from ohmo.commands.contract import parse
 from ohmo.contracts.arrivals import Wake
@@ -185,7 +185,12 @@ def test_a_guest_may_command_too_and_intake_says_what() -> None:
 def test_words_answer_the_open_question_of_the_person_who_is_asked() -> None:
     house = access(asked=[asking()], ada="user", bob="user", ned="admin", gus="guest")
     heard = [house.seat(said("red", person=person)).kind for person in ("ada", "bob", "ned", "gus")]
-    assert heard == ["answer", "message", "answer", "message"]
+    assert heard == ["answer", "message", "message", "message"]  # an admin's words are their own; their button would count
+
+
+def test_a_message_with_a_file_is_no_answer() -> None:
+    picture = Attachment("f1", "a.png", "image/png", 1)
+    assert access(asked=[asking()], ada="user").seat(replace(said(""), attachments=(picture,))).kind == "message"
 
 
 def test_words_never_answer_a_permission() -> None:

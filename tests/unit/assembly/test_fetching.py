@@ -1,0 +1,63 @@
+"""Files of a message are fetched when its turn needs them, also when the channel is not there yet."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from channels.contract import Address, Attachment, ChatId, Inbound, MessageId, Person, PersonId
+from channels.errors import ChannelError, NotReady, RateLimited, Rejected
+from ohmo.assembly.fetching import Fetching
+from ohmo.media import Media
+
+NOTES = Attachment("f1", "notes.txt", "text/plain", 5)
+SAID = Inbound(
+    key="1", address=Address("fake", "bot", ChatId("C1")), person=Person(PersonId("ada"), "Ada"), at=datetime(2026, 1, 1, tzinfo=UTC),
+    order="1", message=MessageId("1"), text="look", private=True, addressed=True, attachments=(NOTES,),
+)  # fmt: skip
+
+
+class Platform:
+    """Fails as told, then hands out the file under a name of its own."""
+
+    def __init__(self, *failures: ChannelError) -> None:
+        self.failures, self.slept = list(failures), 0.0
+
+    async def fetch(self, address: Address, attachment: Attachment, into: Path) -> Path:
+        if self.failures:
+            raise self.failures.pop(0)
+        (into / "x").write_text("notes")
+        return into / "x"
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+
+
+async def test_a_file_is_waited_for_until_the_channel_is_connected(tmp_path: Path) -> None:
+    platform, media = Platform(NotReady("not connected"), RateLimited(3.0)), Media(tmp_path)
+    assert await Fetching(media, platform.fetch, platform.sleep)(SAID) == []
+    assert media.path(SAID.address, NOTES).read_text() == "notes"
+    assert platform.slept == 3.5
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+async def test_a_file_that_will_never_come_is_said(tmp_path: Path) -> None:
+    platform = Platform(Rejected("gone"))
+    assert await Fetching(Media(tmp_path), platform.fetch, platform.sleep)(SAID) == ["(The file notes.txt could not be fetched: gone)"]
+
+
+async def test_a_channel_that_stays_away_gives_the_turn_back(tmp_path: Path) -> None:
+    platform = Platform(*[NotReady("not connected")] * 1000)
+    with pytest.raises(NotReady, match="notes.txt"):
+        await Fetching(Media(tmp_path), platform.fetch, platform.sleep)(SAID)
+    assert 30 <= platform.slept <= 60
+
+
+async def test_a_file_is_fetched_once(tmp_path: Path) -> None:
+    platform = Platform()
+    fetching = Fetching(Media(tmp_path), platform.fetch, platform.sleep)
+    await fetching(SAID)
+    platform.failures.append(Rejected("asked twice"))
+    assert await fetching(SAID) == []
