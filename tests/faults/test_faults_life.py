@@ -46,7 +46,7 @@ async def test_a_first_start_that_dies_while_it_makes_the_store_is_made_good_by_
 
 
 async def test_a_message_that_ends_the_process_each_time_becomes_a_dead_letter_and_others_go_on(stage: Stage) -> None:
-    async with stage("telegram") as scene:
+    async with stage("telegram", "web") as scene:  # the owner is told in the browser
         await scene.says("#chunks{8}", answered=False)
         for _ in range(5):
             await scene.daemon.start("model.chunk=kill@3", ready=False)
