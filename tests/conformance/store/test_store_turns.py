@@ -40,13 +40,13 @@ async def test_collect_takes_everything_and_answers_the_first(scene: Scene) -> N
 
 
 async def test_a_turn_acts_for_one_person(scene: Scene) -> None:
-    await scene.hear(said("a"), said("b"), said("from bob", person="bob"), said("c"))
+    await scene.hear(said("a"), said("b"), said("b-bob", person="bob"), said("c"))
     claim, work = await scene.begin(collect=True)
     assert [arrival.text for arrival in work.arrivals] == ["a", "b"]
     assert await scene.store.steer(claim, work.turn, told) == ()
     await scene.store.finish(claim, work.turn, (), (), state="done")
     _, work = await scene.begin(collect=True)
-    assert [arrival.text for arrival in work.arrivals] == ["from bob"]
+    assert [arrival.text for arrival in work.arrivals] == ["b-bob"]
 
 
 async def test_steering_takes_what_came_meanwhile(scene: Scene) -> None:

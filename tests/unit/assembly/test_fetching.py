@@ -50,7 +50,7 @@ async def test_a_file_that_will_never_come_is_said(tmp_path: Path) -> None:
 
 async def test_a_channel_that_stays_away_gives_the_turn_back(tmp_path: Path) -> None:
     platform = Platform(*[NotReady("not connected")] * 1000)
-    with pytest.raises(NotReady, match="notes.txt"):
+    with pytest.raises(NotReady, match=r"notes\.txt"):
         await Fetching(Media(tmp_path), platform.fetch, platform.sleep)(SAID)
     assert 30 <= platform.slept <= 60
 
