@@ -119,7 +119,7 @@ async def build_house(
     knot.intake = intake = Intake(
         IntakeParts(
             store=store, access=access, commands=known, desk=desk, stopped=pool.stopped, arrived=pool.arrived,
-            acknowledge=board.acknowledge, new_id=seams.new_id, clock=seams.clock, failpoint=seams.failpoint,
+            acknowledge=board.acknowledge, drafted=board.drafted, new_id=seams.new_id, clock=seams.clock, failpoint=seams.failpoint,
         )
     )  # fmt: skip
     control = _control(config, seams, store, bus, board, access, truth, desk, wired)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from channels.contract import Choice, Outbound
@@ -33,12 +34,13 @@ def parse_choice(text: str) -> tuple[int, str] | None:
     return (int(number), ask) if colon and number.isascii() and number.isdigit() and len(number) <= 3 else None
 
 
-def closing(new_id: NewId, note: str) -> Closing:
-    """Takes the place of a draft or card: its text, without buttons and how to answer, and ``note``."""
+def closing(new_id: NewId, note: str, newest: Callable[[str], str | None] = lambda _: None) -> Closing:
+    """Takes the place of a draft or card: its text, without buttons and how to answer, and ``note``. ``newest``: how far a draft has grown
+    since it was stored."""
 
     def close(row: OutRow) -> PostRow:
         said = row.row.outbound
-        text = said.text if row.row.kind == "draft" else said.text.rpartition("\n\nAnswer ")[0] or said.text
+        text = (newest(row.row.id) or said.text) if row.row.kind == "draft" else said.text.rpartition("\n\nAnswer ")[0] or said.text
         return PostRow(new_id(), "edit", replace(said, text=f"{text}\n\n_{note}_", choices=(), files=(), replaces=()), target=row.row.id)
 
     return close

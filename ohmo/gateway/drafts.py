@@ -98,6 +98,11 @@ class Drafts:
                 slot.receipt = receipts[0]
                 slot.bell.set()
 
+    def newest(self, row: str) -> str | None:
+        """What a person could read so far of the answer whose draft is ``row``; None: no such turn runs here."""
+        # Called from the store's writer thread: over a copy.
+        return next((slot.text for slot in list(self._slots.values()) if slot.row == row and slot.text.strip()), None)
+
     async def make_way(self, row: OutRow) -> None:
         """For delivery, before a row is sent: one that takes a draft's place is not overtaken by an older text of it."""
         target = row.row.target

@@ -34,7 +34,7 @@ Told = tuple[Accepted, Arrival, Seat]
 @dataclass(frozen=True, slots=True)
 class IntakeParts:
     """``stopped`` is told that what was said in a thread has been ended; ``arrived`` is told that a running thread got a message; ``acknowledge`` answers the
-    platform's button press."""
+    platform's button press; ``drafted`` knows how far a draft has grown, so that stopping it takes nothing away that was read."""
 
     store: Store
     access: Access
@@ -46,6 +46,7 @@ class IntakeParts:
     new_id: NewId
     clock: Clock
     failpoint: Failpoint
+    drafted: Callable[[str], str | None] = lambda _: None
 
 
 class Intake:
@@ -183,7 +184,7 @@ class Intake:
 
     async def _stop(self, accepted: Accepted, said: Inbound, text: str, *, fresh: bool) -> None:
         parts = self._parts
-        close = closing(parts.new_id, f"stopped by {said.person.name or said.person.id}")
+        close = closing(parts.new_id, f"stopped by {said.person.name or said.person.id}", parts.drafted)
         posts = [self._post(said.address, text)]
         await parts.store.stop(accepted.thread, accepted.seq, person=said.person.id, fresh=fresh, posts=posts, closing=close)
         await parts.stopped(accepted.thread)

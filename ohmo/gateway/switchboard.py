@@ -58,6 +58,7 @@ class Switchboard:
         self._links, self._parts = links, parts
         self._health = {link.label: Health() for link in links}
         self._connected: dict[tuple[str, str], Channel] = {}
+        self._drafts: dict[tuple[str, str], Drafts] = {}
 
     def report(self) -> Mapping[str, ChannelStatus]:
         """Health by label."""
@@ -74,6 +75,10 @@ class Switchboard:
         if channel is None:
             raise NotReady(f"{place.channel} is not connected")
         return await channel.fetch(attachment, into, channel.capabilities.max_file or 64 << 20)
+
+    def drafted(self, row: str) -> str | None:
+        """The newest text of a draft that still grows; None: nothing of it is known here."""
+        return next((text for drafts in list(self._drafts.values()) if (text := drafts.newest(row)) is not None), None)
 
     async def acknowledge(self, answer: Answer, text: str) -> None:
         """The platform's own reply to a pressed button; may fail without harm."""
@@ -145,6 +150,7 @@ class Switchboard:
                 await self._talk(link, channel, health, name, generation)
             finally:
                 del self._connected[key]
+                self._drafts.pop(key, None)
                 await failure_of(self._parts.store.unlease(name, self._parts.owner))
 
     async def _lease(self, name: str) -> int:
@@ -160,7 +166,7 @@ class Switchboard:
 
     async def _talk(self, link: LinkSettings, channel: Channel, health: Health, name: str, generation: int) -> None:
         parts = self._parts
-        drafts = parts.drafts(channel, link)
+        drafts = self._drafts[link.name, channel.account] = parts.drafts(channel, link)
 
         def shown(row: OutRow, receipts: object) -> None:
             health.last_delivery = parts.clock()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,18 @@ def work(home: Path) -> Path:
 
 @pytest.fixture
 def stage(home: Path, work: Path) -> Stage:
-    """``stage(*platforms, **config)``; all four without names. More keys of a platform: ``telegram={"streaming": "off"}``."""
+    """``stage(*platforms, **keys)``; all four without names. ``keys`` of a platform: ``telegram={"streaming": "off"}``."""
     assert work.is_dir()
 
-    def build(*platforms: str, **config: Any) -> AbstractAsyncContextManager[Scene]:
+    @asynccontextmanager
+    async def build(*platforms: str, **keys: Mapping[str, Any]) -> AsyncGenerator[Scene]:
         names = platforms or (*RIGS, "web")
-        return scene(home, {name: RIGS[name] for name in names if name != "web"}, web="web" in names, **config)
+        async with scene(home, {name: RIGS[name] for name in names if name != "web"}, web="web" in names) as made:
+            path = home / "config.yaml"
+            config = json.loads(path.read_text())
+            for name, more in keys.items():
+                config["channels"].get(name, {}).update(more)
+            path.write_text(json.dumps(config))
+            yield made
 
     return build

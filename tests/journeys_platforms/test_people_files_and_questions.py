@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,14 +21,6 @@ from tests.journeys_platforms.conftest import Stage
 
 PLATFORMS = ("telegram", "slack", "matrix")
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
-
-
-def change(scene: Scene, on: str, **keys: Any) -> None:
-    """More keys of one platform, before the daemon starts."""
-    path = scene.daemon.home / "config.yaml"
-    config = json.loads(path.read_text())
-    config["channels"][on] |= keys
-    path.write_text(json.dumps(config))
 
 
 async def ohmo(scene: Scene, *words: str) -> str:
@@ -60,8 +51,7 @@ async def shown(scene: Scene, on: str, chat: str, holds: Callable[[Visible], boo
 
 @pytest.mark.parametrize("on", PLATFORMS)
 async def test_a_stranger_is_told_a_code_and_let_in_by_the_owner(stage: Stage, on: str) -> None:
-    async with stage(on) as scene:
-        change(scene, on, dm="pairing")
+    async with stage(on, **{on: {"dm": "pairing"}}) as scene:
         await scene.daemon.start()
         await scene.rigs[on].says("let me in")
         told = await shown(scene, on, "dm:ada", lambda one: "pairing approve" in one.text, "a code")

@@ -28,6 +28,7 @@ class Proxy:
     faults: deque[tuple[str, Any]] = field(default_factory=deque)
     repeats: deque[tuple[str, dict[str, Any]]] = field(default_factory=deque)  # (room, event) that a sync delivers once more
     garbage: deque[bytes] = field(default_factory=deque)  # what the next syncs are answered with
+    typing: list[bool] = field(default_factory=list)  # what the bot said of itself, newest last
     revoked: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _address: tuple[str, int] = ("127.0.0.1", 0)
@@ -98,6 +99,8 @@ class Proxy:
             return _error(413, "M_TOO_LARGE", "event too large")
         if request.path == SYNC:
             return await self._sync(request)
+        if "/typing/" in request.path:
+            self.typing.append(json.loads(await request.read())["typing"])
         response = await self._forward(request)
         if fault == "lose" and request.transport is not None:
             request.transport.abort()

@@ -1,0 +1,173 @@
+"""An answer that takes its time is seen growing, in one message that becomes the answer; typing and previews end with it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from tests.conformance.rig import Visible
+from tests.faults.daemon import until
+from tests.faults.scene import Scene
+from tests.journeys_platforms.conftest import Stage
+
+
+async def grows(scene: Scene, marker: str) -> Visible:
+    """The draft, while it is half written."""
+    found: list[Visible] = []
+
+    async def half() -> bool:
+        found[:] = [one for one in await scene.answers(marker) if " end" not in one.text]
+        return bool(found)
+
+    await until("a draft that is half written", half)
+    return found[0]
+
+
+async def longer(scene: Scene, marker: str) -> Visible:
+    """The draft, once it has been edited."""
+    found: list[Visible] = []
+
+    async def edited() -> bool:
+        found[:] = [one for one in await scene.answers(marker) if one.edits]
+        return bool(found)
+
+    await until("a draft that has grown", edited)
+    return found[0]
+
+
+async def the_answer(scene: Scene, marker: str) -> Visible:
+    """The one message that shows the whole answer."""
+    await scene.answered(marker)
+    await scene.quiet()
+    (answer,) = await scene.answers(marker)
+    return answer
+
+
+# one message, edited
+
+
+@pytest.mark.parametrize("chat", ["dm:ada", "group"])
+async def test_on_slack_one_draft_is_edited_at_its_pace_and_becomes_the_answer(stage: Stage, chat: str) -> None:
+    async with stage("slack") as scene:
+        await scene.daemon.start()
+        marker = await scene.says("#chunks{20} #pace{0.35}", on="slack", chat=chat)
+        draft = await grows(scene, marker)
+        answer = await the_answer(scene, marker)
+        assert answer.id == draft.id
+        methods = [method for method, _ in scene.rigs["slack"].server.calls]
+        assert methods.count("chat.postMessage") == 1
+        assert 2 <= methods.count("chat.update") <= 20 * 0.35 / 1.5 + 2
+        await scene.check()
+
+
+async def test_on_matrix_one_draft_is_edited_at_its_pace_and_becomes_the_answer(stage: Stage) -> None:
+    async with stage("matrix") as scene:
+        await scene.daemon.start()
+        marker = await scene.says("#chunks{20} #pace{0.7}", on="matrix")
+        draft = await grows(scene, marker)
+        answer = await the_answer(scene, marker)
+        assert answer.id == draft.id
+        assert 2 <= answer.edits <= 20 * 0.7 / 5 + 2
+        await scene.check()
+
+
+@pytest.mark.parametrize("on", ["slack", "matrix"])
+async def test_a_draft_of_a_stopped_turn_says_so_and_no_second_message_appears(stage: Stage, on: str) -> None:
+    async with stage(on) as scene:
+        await scene.daemon.start()
+        marker = await scene.says("#chunks{100} #pace{0.3}", on=on, answered=False)
+        await grows(scene, marker)
+        draft = await longer(scene, marker)
+        await scene.rigs[on].says("/stop")
+        await scene.stopped()
+        left, reply = [one for one in await scene.rigs[on].visible() if one.by_bot]
+        assert left.id == draft.id
+        assert left.text.startswith(" ".join(draft.text.split()[:-1])), "nothing that was read is taken away"
+        assert "stopped by Ada" in left.text
+        assert reply.text == "Stopped."
+
+
+# previews
+
+
+async def test_on_telegram_a_private_chat_previews_the_answer_and_shows_it_once(stage: Stage) -> None:
+    async with stage("telegram") as scene:
+        await scene.daemon.start()
+        marker = await scene.says("#chunks{12} #pace{0.4}")
+        answer = await the_answer(scene, marker)
+        chat = scene.rigs["telegram"].server.world.chat("dm:ada")
+        texts = [draft["text"] for draft in chat.drafts]
+        assert len(texts) >= 2
+        assert len({draft["draft_id"] for draft in chat.drafts}) == 1, "one draft that grows, not several"
+        assert all(later.startswith(earlier[:20]) for earlier, later in itertools.pairwise(texts))
+        assert chat.draft is None, "the answer takes the preview away"
+        assert answer.edits == 0
+        await scene.check()
+
+
+async def test_on_telegram_a_group_sees_typing_and_then_the_answer_only(stage: Stage) -> None:
+    async with stage("telegram") as scene:
+        await scene.daemon.start()
+        marker = await scene.says("#chunks{12} #pace{0.4}", chat="group", topic="77")
+        answer = await the_answer(scene, marker)
+        chat = scene.rigs["telegram"].server.world.chat("group")
+        assert chat.drafts == []
+        assert chat.typing
+        assert answer.edits == 0
+        await scene.check()
+
+
+async def test_on_telegram_edits_can_be_chosen_and_are_one_message_in_a_group(stage: Stage) -> None:
+    async with stage("telegram", telegram={"streaming": "edits"}) as scene:
+        await scene.daemon.start()
+        marker = await scene.says("#chunks{20} #pace{0.4}", chat="group", topic="77")
+        draft = await grows(scene, marker)
+        answer = await the_answer(scene, marker)
+        assert answer.id == draft.id
+        assert 1 <= answer.edits <= 20 * 0.4 / 3 + 2
+        await scene.check()
+
+
+# typing
+
+
+async def types(scene: Scene, on: str) -> bool:
+    """Whether the platform shows the bot typing in Ada's chat right now."""
+    rig: Any = scene.rigs[on]
+    match on:
+        case "telegram":
+            times = rig.server.world.chat("dm:ada").typing
+            return bool(times) and rig.server.world.clock() - times[-1] < 5  # sendChatAction
+        case "slack":
+            states = [args["status"] for method, args in rig.server.calls if method == "assistant.threads.setStatus"]
+            return bool(states) and states[-1] != ""
+        case _:
+            return bool(rig.proxy.typing) and rig.proxy.typing[-1]
+
+
+@pytest.mark.parametrize("on", ["telegram", "slack", "matrix"])
+@pytest.mark.parametrize("end", ["answer", "stop"])
+async def test_typing_begins_with_a_turn_and_ends_with_it(stage: Stage, on: str, end: str) -> None:
+    async with stage(on, telegram={"streaming": "off"}, slack={"streaming": "off"}, matrix={"streaming": "off"}) as scene:
+        await scene.daemon.start()
+        root = scene.rigs["slack"].server.workspace.says("D0ADA", "U0ADA", "a root")["ts"] if on == "slack" else None  # threads only
+        if root is not None:
+            await until("the root is answered", lambda: _count(scene, "slack", 1))
+        marker = await scene.says("#wait{6}" if end == "answer" else "#wait{60}", on=on, topic=root, answered=end == "answer")
+        await until(f"typing on {on}", lambda: types(scene, on))
+        if end == "stop":
+            await scene.rigs[on].says("/stop", topic=root)
+            await scene.stopped()
+        else:
+            await scene.answered(marker)
+
+        async def quiet() -> bool:
+            return not await types(scene, on)
+
+        await until(f"no typing on {on}", quiet)
+
+
+async def _count(scene: Scene, on: str, least: int) -> bool:
+    return sum(one.by_bot for one in await scene.rigs[on].visible()) >= least
