@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run install test check lock clean
+.PHONY: run install test check lock clean torture
 
 run: install  ## start the daemon in the foreground; it prints a one-time link to the chat in the browser
 	@$(BIN)/ohmo run
@@ -45,3 +45,6 @@ lock:  ## for maintainers, needs uv: new lock files without any registry host in
 
 clean:  ## remove what make and the tests left
 	rm -rf $(VENV) .ruff_cache .pytest_cache .hypothesis dist build
+
+torture: $(VENV)/.installed-dev  ## the long kill campaign; ARGS="--seed N --kills 100"
+	@$(BIN)/python -m tests.faults.torture $(ARGS)
