@@ -32,7 +32,7 @@ from ohmo.gateway.cards import card, closing
 from ohmo.gateway.drafts import Drafts
 from ohmo.gateway.intake import Intake, IntakeParts, Told
 from ohmo.gateway.link import LinkSettings
-from ohmo.gateway.notices import Notices, owners_of
+from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
 from ohmo.gateway.pace import Pace, Rate
 from ohmo.gateway.questions import Granting, OpenQuestions
 from ohmo.gateway.sending import Sender
@@ -110,7 +110,8 @@ async def build_house(
     knot = _Knot()
     bus = MessageBus(seat=access.seat, accept=store.accept, tell=knot.tell, failpoint=seams.failpoint, bound=config.limits.queue)
     owners = owners_of(config.owner, named.named)
-    notices = Notices(store, owners, address_of=knot.address, new_id=seams.new_id, clock=seams.clock)
+    dashboard = INDOORS if wired.browser is None else DASHBOARD
+    notices = Notices(store, owners, address_of=knot.address, new_id=seams.new_id, clock=seams.clock, dashboard=dashboard)
     fetching = Fetching(Media(config.home.media), knot.fetch)
     pool = _pool(config, seams, store, agent, Plans(config, agent, access), bus, fetching, notices)
     knot.board = board = Switchboard(wired.links, _board_parts(seams, store, bus, pool, notices, known))

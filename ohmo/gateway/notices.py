@@ -16,16 +16,19 @@ from ohmo.ids import NewId
 log = structlog.get_logger("ohmo.notices")
 AGAIN = timedelta(hours=6)  # the same incident is told again after this
 DASHBOARD = Address("web", "local", ChatId("notices"))
+INDOORS = Address("house", "local", ChatId("notices"))  # when there is no page: read with `ohmo sessions`
 
 
 class Notices:
     """``owners``: ``channel:person`` as configured. ``address_of`` parses what follows the colon with the channel's own grammar (ValueError: it
-    names no place); None: that channel is not connected. Without an owner notices stand in the browser chat ``notices``."""
+    names no place); None: that channel is not connected. Without an owner notices stand in ``dashboard``, the browser chat ``notices``."""
 
     def __init__(
-        self, outbox: Outbox, owners: tuple[str, ...], *, address_of: Callable[[str, str], Address | None], new_id: NewId, clock: Clock
-    ) -> None:
+        self, outbox: Outbox, owners: tuple[str, ...], *, address_of: Callable[[str, str], Address | None], new_id: NewId, clock: Clock,
+        dashboard: Address = DASHBOARD,
+    ) -> None:  # fmt: skip
         self._outbox, self._owners, self._address_of, self._new_id, self._clock = outbox, owners, address_of, new_id, clock
+        self._dashboard = dashboard
         self._told: dict[str, datetime] = {}
 
     async def tell(
@@ -64,7 +67,7 @@ class Notices:
                 continue
             if address is not None:
                 return address
-        return DASHBOARD
+        return self._dashboard
 
 
 def owners_of(configured: tuple[str, ...], roles: Mapping[str, str]) -> tuple[str, ...]:
