@@ -18,10 +18,11 @@ from ohmo.assembly.plans import Plans
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.status import Truth
 from ohmo.bus import MessageBus
-from ohmo.commands.contract import Command, parse
+from ohmo.bus.bus import Seated
+from ohmo.commands.contract import Command, is_order
 from ohmo.config.load import Config
 from ohmo.contracts.reports import Reports
-from ohmo.contracts.store import Store
+from ohmo.contracts.store import Accepted, CursorSave, Store
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Place
@@ -54,6 +55,15 @@ class _Knot:
 
     intake: Intake | None = None
     board: Switchboard | None = None
+    store: HouseStore | None = None
+    pool: Pool | None = None
+
+    async def accept(self, items: Sequence[Seated], cursor: CursorSave | None) -> list[Accepted]:
+        """The pool asks for what this brings while it is being stored."""
+        assert self.store is not None
+        if self.pool is not None and any(seat.kind in ("message", "wake") and not seat.hold and seat.ending is None for _, seat in items):
+            self.pool.expect()
+        return await self.store.accept(items, cursor)
 
     def tell(self, told: Sequence[Told]) -> None:
         assert self.intake is not None
@@ -101,19 +111,19 @@ async def build_house(
     known, questions = commands(), OpenQuestions(store)
     named = roles(config)
     access = Access(
-        wired.policy, named, is_command=lambda text: (said := parse(text)) is not None and said[0] in known,
+        wired.policy, named, is_command=lambda text: is_order(text, known),
         open_question=questions.at, per_person=config.sessions.scope == "per_person",
     )  # fmt: skip
     access.learn(await store.people())
     await questions.refresh()
     agent = build_agent(config, seams, model, store.grants)
-    knot = _Knot()
-    bus = MessageBus(seat=access.seat, accept=store.accept, tell=knot.tell, failpoint=seams.failpoint, bound=config.limits.queue)
+    knot = _Knot(store=store)
+    bus = MessageBus(seat=access.seat, accept=knot.accept, tell=knot.tell, failpoint=seams.failpoint, bound=config.limits.queue)
     owners = owners_of(config.owner, named.named)
     dashboard = INDOORS if wired.browser is None else DASHBOARD
     notices = Notices(store, owners, address_of=knot.address, new_id=seams.new_id, clock=seams.clock, dashboard=dashboard)
     fetching = Fetching(Media(config.home.media), knot.fetch)
-    pool = _pool(config, seams, store, agent, Plans(config, agent, access), bus, fetching, notices)
+    knot.pool = pool = _pool(config, seams, store, agent, Plans(config, agent, access), bus, fetching, notices)
     knot.board = board = Switchboard(wired.links, _board_parts(seams, store, bus, pool, notices, known))
     truth = Truth(store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken))
     desk = HouseDesk(store, store, truth, pool.running_turn, known)

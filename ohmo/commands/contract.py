@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Literal, Protocol
 
 from channels.contract import Address
@@ -93,3 +94,12 @@ def parse(text: str) -> tuple[str, str] | None:
     """Name (lower case) and argument of ``/name@bot argument``; None: not a command."""
     match = _COMMAND.fullmatch(text)
     return (match["name"].lower(), (match["argument"] or "").strip()) if match is not None else None
+
+
+def is_order(text: str, known: Collection[str]) -> bool:
+    """Whether a text is for the house: a command it knows, or a lone word that can only be one mistyped (``/stpo`` must not go to the model)."""
+    said = parse(text)
+    if said is None:
+        return False
+    name, argument = said
+    return name in known or (not argument and bool(get_close_matches(name, known, n=1, cutoff=0.7)))

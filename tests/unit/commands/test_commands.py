@@ -12,7 +12,7 @@ import pytest
 
 from channels.contract import Address, ChatId
 from ohmo.assembly.house import commands
-from ohmo.commands.contract import Command, Decide, Order, Reply, Standing, Stop, parse
+from ohmo.commands.contract import Command, Decide, Order, Reply, Standing, Stop, is_order, parse
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.status import ChannelStatus, HouseStatus
 from ohmo.contracts.store import Ask, Asked, ThreadSettings
@@ -247,3 +247,9 @@ def test_the_page_names_every_command_with_its_line() -> None:
 @pytest.mark.parametrize("name", PEERS)
 def test_the_page_maps_what_people_know_from_elsewhere(name: str) -> None:
     assert re.search(rf"^\| .*`/{name}`.* \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_a_lone_word_that_is_nearly_a_command_is_for_the_house_and_no_path_is() -> None:
+    known = ("stop", "status", "help", "approve")
+    assert [is_order(text, known) for text in ("/stop", "/stpo", "/helb", "/status@ohmo_bot", "/approve always")] == [True] * 5
+    assert [is_order(text, known) for text in ("/etc", "/stpo it all now", "stop", "/usr/bin/status", "/xyzzy")] == [False] * 5
