@@ -12,7 +12,7 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 from channels.contract import Address, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
-from channels.text import clean
+from channels.text import clean, cleaned
 
 Event = Mapping[str, Any]
 
@@ -119,6 +119,11 @@ def flaw(event: Event) -> str:
 
 def arrival(event: Event, lens: Lens, known: Original | None) -> Arrival | None:
     """``known``: what ``about`` names, None when it cannot be had. Result None: nothing that concerns us."""
+    found = _arrival(event, lens, known)
+    return cleaned(found) if found is not None else None
+
+
+def _arrival(event: Event, lens: Lens, known: Original | None) -> Arrival | None:
     sender = _text(event, "sender")
     if not sender or sender == lens.me or not _text(event, "event_id") or "state_key" in event:
         return None

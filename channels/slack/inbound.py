@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TypedDict, cast
 
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
-from channels.text import clean
+from channels.text import clean, cleaned
 
 Body = dict[str, Any]
 # Reference, "message" event subtypes: these are people talking; the others are Slack's own lines (joins, topics, pins) or copies.
@@ -88,11 +88,14 @@ def people_of(kind: str, payload: Body) -> set[str]:
 
 def read(kind: str, payload: Body, place: Place) -> list[Arrival]:
     """The arrivals of one envelope: one, or none when nobody spoke to us. Raises Malformed."""
+    found: list[Arrival] = []
     if kind == "events_api":
-        return _event(_dict(payload, "event"), place)
-    if kind == "interactive":
-        return _pressed(payload, place) if payload.get("type") == "block_actions" else []
-    return [_command(payload, place)] if kind == "slash_commands" else []
+        found = _event(_dict(payload, "event"), place)
+    elif kind == "interactive" and payload.get("type") == "block_actions":
+        found = _pressed(payload, place)
+    elif kind == "slash_commands":
+        found = [_command(payload, place)]
+    return [cleaned(said) for said in found]
 
 
 def _event(event: Body, place: Place) -> list[Arrival]:

@@ -17,6 +17,7 @@ from channels.slack.client import Feed, Frame, Wire
 from channels.slack.history import Conversation, History, Missed
 from channels.slack.inbound import Body, Malformed, Place, order
 from channels.slack.memory import Memory, Names
+from channels.text import cleaned
 
 _log = logging.getLogger(__name__)
 
@@ -190,7 +191,7 @@ class Listening:
                 self._pass_over(f"a row of the history of {chat.id}: {error}", row, f"{chat.id}-{row['ts']}")
                 continue
             if said is not None:
-                found.append(said)
+                found.append(cleaned(said))
                 self._follow(said)
         return sorted(found, key=lambda arrival: arrival.order)
 

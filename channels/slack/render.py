@@ -97,7 +97,7 @@ def _buttons(choices: Sequence[Choice]) -> list[dict[str, Any]]:
 
 
 def _button(index: int, choice: Choice) -> dict[str, Any]:
-    label = choice.label.strip() or choice.value
+    label = clean(choice.label).strip() or choice.value
     label = label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
     button: dict[str, Any] = {"type": "button", "action_id": f"choice-{index}", "value": choice.value}
     button["text"] = {"type": "plain_text", "text": label, "emoji": False}

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
 from channels.telegram.updates import Entity, Message, Origin, Press, Reaction, Update, User
-from channels.text import clean
+from channels.text import clean, cleaned
 
 QUOTED = 4000  # characters of a replied-to message that are handed on
 
@@ -39,7 +39,7 @@ def arrivals(raw: object, me: Me, now: datetime) -> tuple[Arrival, ...]:
     except RecursionError:
         raise Malformed("is nested too deeply") from None
     try:
-        return tuple(_arrivals(update, me, now))
+        return tuple(cleaned(said) for said in _arrivals(update, me, now))
     except (ValueError, OverflowError, OSError) as error:  # a date no calendar has
         raise Malformed(str(error)) from None
 
