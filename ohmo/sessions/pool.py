@@ -76,6 +76,7 @@ class Pool:
         self._shelf = _Shelf(cache)
         self._suspects = Suspects()
         self._wake = asyncio.Event()
+        self._ready: set[str] = set()  # threads that became ready since the last claim; "": perhaps some
         self._draining = False
         self._at_once = 2
         self._claiming = asyncio.Lock()  # from the claim until its task runs
@@ -122,6 +123,7 @@ class Pool:
                 group.create_task(self._renewing(), name="sessions.renew")
                 while True:
                     self._wake.clear()
+                    self._ready.clear()
                     async with self._claiming:
                         more = await self._claim(group)
                     if not more:
@@ -143,10 +145,21 @@ class Pool:
             await asyncio.wait([running.task for running in rest], timeout=5)
 
     def _hear(self, hints: Sequence[Hint]) -> None:
-        if any(hint.kind in ("ready", "any") for hint in hints):
-            self._wake.set()
+        for hint in hints:
+            if hint.kind in ("ready", "any"):
+                self._ring(hint.thread)
+
+    def _ring(self, thread: str = "") -> None:
+        self._ready.add(thread)
+        self._wake.set()
+
+    def expect(self) -> None:
+        """A message is about to be stored: what is asked now is handed over with it, and one commit does for both."""
+        self._ring()
 
     async def _nap(self) -> None:
+        if not self._ready:
+            self._wake.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(POLL):
                 await self._wake.wait()
@@ -165,6 +178,7 @@ class Pool:
             return False
         for session in sessions:
             thread = session.claim.thread
+            self._ready.discard(thread)
             former = self._running.get(thread)
             if former is not None:  # it lost its lease, or nobody could have claimed the thread
                 _end(former, "lost")
@@ -234,7 +248,7 @@ class Pool:
             if self._running.get(session.claim.thread) is running:
                 del self._running[session.claim.thread]
             if full or session.suspect:  # others may wait for the place; what becomes ready otherwise comes with a hint
-                self._wake.set()
+                self._ring()
 
     async def _step(self, session: Session) -> None:
         work = await session.take()

@@ -84,6 +84,7 @@ class Writer:
         self._jobs: deque[Job] = deque()
         self._wake = threading.Condition()
         self._closing = False
+        self._ringing = False
         self._dead: str | None = None
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
 
@@ -94,10 +95,17 @@ class Writer:
         if self._dead is not None or self._closing:
             raise Unavailable(self._dead or f"{self._path}: the store is closed")
         job = Job(make, Moment(now), self._loop.create_future())
-        with self._wake:
-            self._jobs.append(job)
-            self._wake.notify()
+        self._jobs.append(job)
+        if not self._ringing:
+            self._ringing = True
+            self._loop.call_soon(self._ring)
         return await job.future
+
+    def _ring(self) -> None:
+        """One round of the loop later: what is submitted meanwhile is handed over with it, and committed with it."""
+        self._ringing = False
+        with self._wake:
+            self._wake.notify()
 
     async def close(self) -> None:
         """What was submitted is still committed."""
