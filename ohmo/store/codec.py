@@ -204,10 +204,7 @@ _ESCAPED = "\x1b"  # first character of a column whose text no engine would take
 
 def column(text: str) -> str:
     """Text for a plain column: unchanged unless it holds NUL, a lone surrogate, or begins like an escaped one."""
-    if text.isascii():
-        if "\0" not in text and not text.startswith(_ESCAPED):
-            return text
-    elif "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text):
+    if "\0" not in text and not text.startswith(_ESCAPED) and (text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)):
         return text
     return _ESCAPED + json.dumps(text)
 

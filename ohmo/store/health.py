@@ -74,6 +74,8 @@ def _problem(path: Path, known: int) -> str | None:
             check = "integrity_check" if path.stat().st_size <= FULL_CHECK_BYTES else "quick_check"
             faults = [str(row[0]) for row in connection.execute(f"PRAGMA {check}(1)")]
             return None if faults == ["ok"] else faults[0].replace("\n", " ")
+    except UnicodeDecodeError:
+        return "a name in its schema cannot be read"
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             return str(error)

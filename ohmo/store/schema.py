@@ -40,7 +40,7 @@ CREATE INDEX inbox_ended ON inbox (ended_at, ending, thread) WHERE state = 'ende
 CREATE TABLE turns (
   turn TEXT PRIMARY KEY, thread TEXT NOT NULL REFERENCES threads,
   state TEXT NOT NULL CHECK (state IN ('running','parked','done','failed','stopped')), person TEXT NOT NULL,
-  starts INTEGER NOT NULL DEFAULT 1, attempts INTEGER NOT NULL DEFAULT 0, began BIGINT NOT NULL, ended BIGINT, reason TEXT);
+  starts INTEGER NOT NULL DEFAULT 1, attempts INTEGER NOT NULL DEFAULT 0, began BIGINT NOT NULL, ended BIGINT, reason TEXT) /*without rowid*/;
 CREATE UNIQUE INDEX turns_open ON turns (thread) WHERE state IN ('running','parked');
 CREATE INDEX turns_ended ON turns (ended) WHERE ended IS NOT NULL;
 CREATE TABLE steps (
@@ -86,7 +86,8 @@ CREATE TABLE cursors (
   PRIMARY KEY (channel, account, name)) /*without rowid*/;
 CREATE TABLE usage (
   id TEXT PRIMARY KEY, at BIGINT NOT NULL, day TEXT NOT NULL, thread TEXT, turn TEXT, person TEXT, job TEXT, model TEXT NOT NULL,
-  purpose TEXT NOT NULL, input BIGINT NOT NULL, cached BIGINT NOT NULL, written BIGINT NOT NULL, output BIGINT NOT NULL, micro_usd BIGINT NOT NULL);
+  purpose TEXT NOT NULL, input BIGINT NOT NULL, cached BIGINT NOT NULL, written BIGINT NOT NULL, output BIGINT NOT NULL, micro_usd BIGINT NOT NULL)
+  /*without rowid*/;
 CREATE INDEX usage_day ON usage (day, person);
 CREATE TABLE audit (
   writer TEXT NOT NULL, n BIGINT NOT NULL, at BIGINT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, hash TEXT NOT NULL,
