@@ -55,13 +55,15 @@ async def main(marks: Sequence[int], width: int, said: str) -> None:
 async def measured(daemon: Daemon, chats: Chats, said: str, marks: dict[int, float], width: int) -> None:
     at, first = 0, 0.0
     for mark, call in marks.items():
+        bytes_before, since = written(daemon.pid), at
         await turns(daemon, chats, said, at, mark - width // 2)
         spent, size = await turns(daemon, chats, said, mark - width // 2, mark + width // 2)
         at, first = mark + width // 2, first or spent - call
+        whole = (written(daemon.pid) - bytes_before) / (at - since)
         goal = {300: "<= 1.1", 500: "<= 1.3"}.get(mark, "")
         show(f"turn {mark}: CPU of the daemon, the model call taken off", spent - call, "ms", f"{(spent - call) / first:.2f}x {goal}")
         show("    with the model call", spent, "ms")
-        show("    written to disk", size / 1024, "KiB", "<= 64")
+        show(f"    written to disk, turns {since} to {at}", whole / 1024, "KiB", f"<= 64    {size / 1024:.0f} in the last {width}")
 
 
 if __name__ == "__main__":
