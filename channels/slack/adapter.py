@@ -38,6 +38,7 @@ from channels.slack.memory import Names
 
 _GONE = frozenset({"message_not_found", "file_not_found", "file_deleted", "channel_not_found"})
 _ADDRESS = re.compile(r"([CDGUW][A-Z0-9]+)(?:/(\d+\.\d+))?")
+_LARGEST = 100 << 20  # bytes of one file that are fetched; Slack itself takes ten times as many
 _CLOCKS_APART = timedelta(minutes=5)  # between Slack's clock and ours, when a post of ours is looked for
 
 CAPABILITIES = Capabilities(
@@ -164,6 +165,9 @@ class Slack:
             return
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
+        limit = min(limit, _LARGEST)
+        if (attachment.size or 0) > limit:
+            raise Rejected(f"Slack: the file has {attachment.size} bytes, at most {limit} are fetched")
         file, _, url = attachment.ref.partition(" ")
         if not url:  # files of other workspaces come without address (Slack Connect, "check_file_info")
             found = cast("Body", (await self._wire.read("files.info", file=file)).get("file") or {})

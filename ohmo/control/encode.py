@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from ohmo.contracts.messages import Json
 
+_LONE = re.compile("[\ud800-\udfff]")
 _HIDDEN = {"code_hash", "opaque"}  # a hash that opens a pairing, and thinking that only its provider can read
 
 
@@ -42,8 +43,9 @@ def encode(value: object) -> Json:
 
 
 def dumps(value: object) -> str:
-    """One line of JSON, also valid inside one server-sent event."""
-    return json.dumps(encode(value), ensure_ascii=False, separators=(",", ":"))
+    """One line of JSON, also valid inside one server-sent event. A lone surrogate, which a model may say, stays an escape: UTF-8 has none."""
+    line = json.dumps(encode(value), ensure_ascii=False, separators=(",", ":"))
+    return _LONE.sub(lambda found: f"\\u{ord(found.group()):04x}", line)
 
 
 @cache
