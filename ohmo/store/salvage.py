@@ -92,5 +92,5 @@ def _rows(old: sqlite3.Connection, table: str) -> Iterator[tuple[tuple[str, ...]
             while (row := cursor.fetchone()) is not None:
                 yield columns, row
             return
-        except sqlite3.Error:
+        except (sqlite3.Error, UnicodeDecodeError):  # also the name of a column may be damaged
             continue
