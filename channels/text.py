@@ -92,6 +92,9 @@ def split_markdown(text: str, fits: Callable[[str], bool]) -> list[str]:
     """
     if not text.strip():
         return []
+    whole = text.rstrip()
+    if len(whole) <= FIRST_GUESS and fits(whole):  # nobody needs to know where it could be cut
+        return [whole]
     cuts = _find_cuts(text)
     pieces: list[str] = []
     start, guess, end = 0, FIRST_GUESS, cuts.end

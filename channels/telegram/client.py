@@ -182,7 +182,7 @@ class Wire:
             "::1",
         }  # a proxy variable must not divert a loopback server
         connector = aiohttp.TCPConnector(limit=32, keepalive_timeout=60)
-        async with aiohttp.ClientSession(connector=connector, trust_env=far) as session:
+        async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=far) as session:
             self._session = session
             self._polling = _Polling(session, self.pace)
             self._bot = Bot(
