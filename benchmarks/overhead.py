@@ -15,14 +15,14 @@ import aiohttp
 from benchmarks.rig import FIRST_CHAT, Chats, Daemon, cores, cpu, home, model_server, percentile, process, pss, show, telegram
 
 
-async def one_chat(daemon: Daemon, chats: Chats, count: int, name: str) -> tuple[float, float, float]:
+async def one_chat(daemon: Daemon, chats: Chats, count: int, chat: int) -> tuple[float, float, float]:
     """p50, p95 and CPU of one message, in milliseconds."""
     times: list[float] = []
     spent = cpu(daemon.pid)
     for number in range(count):
-        text = f"{name} {number}"
-        began = chats.says(FIRST_CHAT, text)
-        times.append(await chats.answered(FIRST_CHAT, text) - began)
+        text = f"word {number}"
+        began = chats.says(chat, text)
+        times.append(await chats.answered(chat, text) - began)
     return 1e3 * percentile(times, 0.5), 1e3 * percentile(times, 0.95), 1e3 * (cpu(daemon.pid) - spent) / count
 
 
@@ -67,7 +67,7 @@ async def main(count: int, width: int, each: int, rounds: int) -> None:
             await daemon.start()
             try:
                 await daemon.ready()
-                await one_chat(daemon, chats, 20, "warm")
+                await one_chat(daemon, chats, 20, FIRST_CHAT - 1)
                 for number in range(rounds):
                     await measured(daemon, chats, model, ours, (count, width, each, number))
             finally:
@@ -77,7 +77,7 @@ async def main(count: int, width: int, each: int, rounds: int) -> None:
 async def measured(daemon: Daemon, chats: Chats, model: str, core: int | None, size: tuple[int, int, int, int]) -> None:
     count, width, each, number = size
     low = await floor(model, chats, count, width, core)
-    p50, p95, alone = await one_chat(daemon, chats, count, f"round {number}")
+    p50, p95, alone = await one_chat(daemon, chats, count, FIRST_CHAT - 2 - number)
     calls = dict(chats.counts)
     times: list[float] = []
     async with daemon.client() as session:
