@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
+import os
 import time
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ NewId = Callable[[], str]
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PAIRS = [a + b for a in _DIGITS for b in _DIGITS]
 _TIME, _TAIL = 9, 13
-_TAIL_SPACE = 36**_TAIL
+# 64 random bits fit into the first eighth of 36**13 tails: the rest is room for the ids of one millisecond
 
 
 def base36(number: int, width: int) -> str:
@@ -41,7 +41,7 @@ class IdSource:
     def __call__(self) -> str:
         now = self._now_ms()
         if now > self._last_ms:
-            self._last_ms, self._tail = now, secrets.randbelow(_TAIL_SPACE // 2)
+            self._last_ms, self._tail = now, int.from_bytes(os.urandom(8))
         else:
-            self._tail += 1 + secrets.randbelow(1 << 20)
+            self._tail += 1 + int.from_bytes(os.urandom(3))
         return base36(self._last_ms, _TIME) + base36(self._tail, _TAIL)
