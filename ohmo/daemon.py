@@ -9,10 +9,12 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+import time
+import traceback
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -29,8 +31,11 @@ from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 from ohmo.control.server import Doors
 from ohmo.discovery import load
 from ohmo.failpoints import from_environment
-from ohmo.lifecycle import notify, signals, supervised, within
+from ohmo.lifecycle import notify, outcome, signals, supervised, within
 from ohmo.logs import logging_to, terminal
+from ohmo.service.heartbeat import heartbeat
+from ohmo.service.rereading import Rereading
+from ohmo.service.starts import Starts
 from ohmo.store.lock import hold_home
 from ohmo.store.opening import open_store
 
@@ -46,30 +51,77 @@ class Fatal(OhmoError):
     """Only a restart can help."""
 
 
-def serve(config: Config, *, safe: bool = False) -> int:
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How the daemon was asked to run. ``environ``: with what ``.env`` adds. ``note``: what the owner has to hear of the configuration.
+    ``reread`` loads it afresh (ConfigError), ``good`` is called with it once it proved itself."""
+
+    reread: Callable[[], Config]
+    environ: Mapping[str, str]
+    safe: bool = False
+    note: str = ""
+    good: Callable[[Config], object] = lambda _: None
+
+    @property
+    def service(self) -> bool:
+        """Somebody starts us again when we end."""
+        return bool(self.environ.get("OHMO_SERVICE"))
+
+
+def serve(config: Config, order: Order) -> int:
     """``ohmo run``: until a signal. Returns the exit code; says what is wrong in one line on stderr."""
-    del safe  # there is nothing to leave out yet: plugins, hooks and cron come later
     faulthandler.enable()
     try:
-        seams = Seams(failpoint=from_environment(os.environ))
+        seams = Seams(failpoint=from_environment(order.environ), environ=order.environ)
     except ValueError as error:
         return _say(str(error), FAILED)
-    try:
-        config.home.prepare()
-        with hold_home(config.home.root), logging_to(config.home.log, secrets=lambda: config.vault.values, human=terminal()):
-            return _run(_live(config, seams))
-    except ConfigError as error:
-        return _say(str(error), CONFIG)
-    except HomeTaken as error:
-        return _say(str(error), TAKEN)
-    except Fatal as error:
-        return _say(str(error), CRASHED)
-    except (OhmoError, Unavailable) as error:
-        return _say(str(error), FAILED)
+    ended = outcome(lambda: _served(config, order, seams))
+    if isinstance(ended, int):
+        return ended
+    match ended:
+        case ConfigError():
+            return _say(str(ended), CONFIG)
+        case HomeTaken():
+            return _say(str(ended), TAKEN)
+        case Fatal():
+            return _say(str(ended), CRASHED)
+        case OhmoError() | Unavailable():
+            return _say(str(ended), FAILED)
+        case _:
+            traceback.print_exception(ended)
+            return _say(f"crashed: {type(ended).__name__}: {ended}; this is a mistake in ohmo, the lines above say where", CRASHED)
+
+
+def _served(config: Config, order: Order, seams: Seams) -> int:
+    config.home.prepare()
+    human = terminal() or (sys.stderr if order.service else None)  # the journal, or the file of our own supervisor
+    with hold_home(config.home.root), logging_to(config.home.log, secrets=lambda: config.vault.values, human=human):
+        starts = Starts(config.home.root / "run" / "starts.json")
+        crashing = order.service and starts.begin()
+        notes = [order.note] if order.note else []
+        if crashing:
+            notes.append(
+                "ohmo ended several times within a minute, so it runs in safe mode: without plugins, hooks and cron. `ohmo logs` says why it ended;"
+                " `ohmo service restart` tries again with everything."
+            )
+            log.error("safe_mode", why="three starts within a minute came to no good end")
+        elif order.safe:
+            notes.append("Safe mode, as asked (--safe): no plugins, no hooks, no cron.")
+        code = _run(_live(replace(config, safe=order.safe or crashing), order, seams, _Word(starts, tuple(notes))))
+        starts.ended()
+        return code
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """What stands in the status from the start, and who remembers what was told."""
+
+    starts: Starts
+    notes: tuple[str, ...] = ()
 
 
 @contextmanager
-def one_shot(config: Config) -> Generator[Path]:
+def one_shot(config: Config, environ: Mapping[str, str]) -> Generator[Path]:
     """The house in a thread of this process, for one prompt without a daemon: yields the socket's path. Takes the home's lock meanwhile.
     Raises HomeTaken, ConfigError."""
     config.home.prepare()
@@ -79,7 +131,7 @@ def one_shot(config: Config) -> Generator[Path]:
 
     def life() -> int:
         with logging_to(config.home.log, secrets=lambda: config.vault.values):
-            return _run(_short(config, Seams(), ready.set_result, stop))
+            return _run(_short(config, Seams(environ=environ), ready.set_result, stop))
 
     with hold_home(config.home.root), ThreadPoolExecutor(1, thread_name_prefix="ohmo.one_shot") as pool:
         living_there = pool.submit(life)
@@ -120,15 +172,53 @@ def _leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return next((leaf for leaf in leaves if isinstance(leaf, OhmoError)), leaves[0])
 
 
-async def _live(config: Config, seams: Seams) -> int:
-    stopping = asyncio.Event()
-    with signals(stopping.set, abort=lambda: os._exit(FAILED)):
-        async with living(config, seams) as (house, doors):
-            _announce(house, doors)
-            await _until_stopped(house, stopping)
-            notify(seams.environ, "STOPPING=1")
-            log.info("stopping", running=house.pool.running)
-    return OK
+async def _live(config: Config, order: Order, seams: Seams, word: _Word) -> int:
+    """One life after the other: each ends with a signal, or with a configuration to go on with."""
+    stopping, rereading = asyncio.Event(), Rereading(order.reread)
+    last: Config | None = None
+    with signals(stopping.set, abort=lambda: os._exit(FAILED), reload=rereading.asked.set):
+        async with heartbeat(seams.environ):
+            while True:
+                try:
+                    found = await _life(config, order, seams, word, stopping, rereading)
+                except ConfigError as error:
+                    if last is None:
+                        raise
+                    log.exception("configuration_does_not_start")
+                    rereading.problem = f"The changed configuration does not start: {error}. The old one goes on."
+                    config, last = last, None
+                    continue
+                if found is None:
+                    return OK
+                config, last = replace(found, safe=config.safe), config
+                word = replace(word, notes=tuple(note for note in word.notes if note != order.note))
+                log.info("configuration_changed", file=str(config.file))
+
+
+async def _life(config: Config, order: Order, seams: Seams, word: _Word, stopping: asyncio.Event, rereading: Rereading) -> Config | None:
+    """From ready to a stop; the new configuration, when that is why it stops."""
+    standing = lambda: (*word.notes, *([rereading.problem] if rereading.problem else []))  # noqa: E731
+    async with living(config, seams, notes=standing) as (house, doors):
+        _announce(house, doors, order)
+        for note in standing():
+            if word.starts.first_time(note):
+                await house.notices.tell(note, note)
+
+        async def tell(line: str) -> None:
+            await house.notices.tell(line, line)
+
+        async with _tasks() as start:
+            start("configuration.remember", lambda: _remember(config, order))
+            found = await _until_stopped(house, stopping, rereading.changed(config, tell))
+            notify(seams.environ, "STOPPING=1" if found is None else f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+            log.info("stopping", running=house.pool.running, because="of a new configuration" if found else "we were asked to")
+            return found
+
+
+async def _remember(config: Config, order: Order) -> None:
+    """A configuration that carried the house for a while is one to come back to."""
+    await asyncio.sleep(SETTLED)
+    await asyncio.to_thread(order.good, config)
 
 
 async def _short(config: Config, seams: Seams, ready: Callable[[Path], None], stop: threading.Event) -> int:
@@ -138,28 +228,36 @@ async def _short(config: Config, seams: Seams, ready: Callable[[Path], None], st
     return OK
 
 
-def _announce(house: House, doors: Doors) -> None:
+def _announce(house: House, doors: Doors, order: Order) -> None:
     model, link = house.agent.model, doors.login_link()
     if model.model == "offline":
         print(f"No model yet ({model.explanation}); docs/models.md says how. Tools can be tried by hand.")
-    print(f"ohmo is ready. Open this link once: {link}" if link is not None else f"ohmo is ready at {doors.socket}", flush=True)
-    notify(os.environ, "READY=1\nSTATUS=serving")
+    if order.service:  # what is printed is kept in a log, and a link that logs in does not belong there
+        print(f"ohmo is ready at {doors.url or doors.socket}; `ohmo login` prints a link for the browser", flush=True)
+    else:
+        print(f"ohmo is ready. Open this link once: {link}" if link is not None else f"ohmo is ready at {doors.socket}", flush=True)
+    notify(order.environ, "READY=1\nSTATUS=serving")
 
 
-async def _until_stopped(house: House, stopping: asyncio.Event) -> None:
-    """A signal, or a store that only a restart can mend."""
+async def _until_stopped(house: House, stopping: asyncio.Event, changed: Coroutine[Any, Any, Config]) -> Config | None:
+    """A signal, a new configuration, or a store that only a restart can mend."""
     fatal: asyncio.Future[str] | None = getattr(house.store, "fatal", None)
-    waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopping.wait())]
-    if fatal is not None:
-        waits.append(fatal)
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    stop, new = asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(changed)
+    waits: list[asyncio.Future[Any]] = [stop, new, *([fatal] if fatal is not None else [])]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (stop, new):
+            task.cancel()
+        await asyncio.wait([stop, new])
     if fatal is not None and fatal.done() and not fatal.cancelled():
         raise Fatal(fatal.result())
+    return None if stopping.is_set() or new.cancelled() else new.result()
 
 
 @asynccontextmanager
-async def living(config: Config, seams: Seams) -> AsyncGenerator[tuple[House, Doors]]:
-    """The house, started in order; on the way out stopped in reverse. The caller owns the home."""
+async def living(config: Config, seams: Seams, *, notes: Callable[[], Sequence[str]] = tuple) -> AsyncGenerator[tuple[House, Doors]]:
+    """The house, started in order; on the way out stopped in reverse. The caller owns the home. ``notes`` stand among the status's warnings."""
     _prepare_workspace(config.workspace)
     wired = wire(config, seams.clock)
     async with AsyncExitStack() as stack:
@@ -170,6 +268,8 @@ async def living(config: Config, seams: Seams) -> AsyncGenerator[tuple[House, Do
         model = await build_model(config, seams)
         stack.push_async_callback(model.aclose)
         house = await build_house(config, seams, store, wired, model, warnings=warnings)
+        broken = house.truth.warnings
+        house.truth.warnings = lambda: (*notes(), *broken())
         doors = await stack.enter_async_context(house.control.serving())
         group = await stack.enter_async_context(_tasks())
         for name, work in _lives(house, config):

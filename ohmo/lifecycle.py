@@ -67,9 +67,17 @@ async def supervised(
         await sleep(pause)
 
 
+def outcome(work: Callable[[], T]) -> T | Exception:
+    """The supervision boundary of a whole process: what ``work`` returned, or what it failed with, so that a crash gets its own exit code."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - the named boundary of supervision: the caller decides by class
+        return error
+
+
 @contextmanager
-def signals(stop: Callable[[], None], *, abort: Callable[[], None]) -> Generator[None]:
-    """SIGTERM and SIGINT: the first calls ``stop``, the second ``abort``."""
+def signals(stop: Callable[[], None], *, abort: Callable[[], None], reload: Callable[[], None] | None = None) -> Generator[None]:
+    """SIGTERM and SIGINT: the first calls ``stop``, the second ``abort``; SIGHUP calls ``reload``."""
     loop = asyncio.get_running_loop()
     heard = 0
 
@@ -80,9 +88,13 @@ def signals(stop: Callable[[], None], *, abort: Callable[[], None]) -> Generator
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, hear)
+    if reload is not None:
+        loop.add_signal_handler(signal.SIGHUP, reload)
     try:
         yield
     finally:
+        if reload is not None:
+            loop.remove_signal_handler(signal.SIGHUP)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
 

@@ -11,6 +11,7 @@ import click
 from channels.contract import Manifest
 from channels.registry import DuplicateChannel, discover
 from ohmo.cli.show import clean
+from ohmo.config.envfile import environment
 from ohmo.config.load import Config, load
 from ohmo.contracts.errors import ConfigError
 
@@ -26,6 +27,11 @@ def manifests() -> Mapping[str, Manifest]:
     return catalogue.manifests
 
 
+def surroundings() -> dict[str, str]:
+    """The environment, and what ``$OHMO_HOME/.env`` adds to it. Raises ConfigError."""
+    return environment(os.environ)
+
+
 def settings(file: Path | None = None, profile: str | None = None) -> Config:
     """Raises ConfigError with one line for each problem."""
-    return load(file, environ=os.environ, profile=profile, manifests=manifests())
+    return load(file, environ=surroundings(), profile=profile, manifests=manifests())

@@ -64,12 +64,12 @@ def _daemon(remote: str | None, config: Path | None) -> Generator[Client]:
     if remote is not None or client.probe("/healthz"):
         yield client
         return
-    from ohmo.cli.house import settings
+    from ohmo.cli.house import settings, surroundings
 
     found = settings(config)
     from ohmo.daemon import one_shot
 
-    with one_shot(found) as socket:
+    with one_shot(found, surroundings()) as socket:
         yield Client(path=socket, timeout=_SILENCE)
 
 

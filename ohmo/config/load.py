@@ -67,6 +67,7 @@ class Config:
     written: Written = field(repr=False)
     source: Source = field(repr=False)
     vault: Vault = field(repr=False)
+    safe: bool = False  # no plugins, no hooks, no cron: asked for with --safe, or after a crash loop
 
 
 def load(

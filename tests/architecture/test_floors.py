@@ -43,7 +43,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
     4: ("ohmo.engine", "ohmo.context"),
     5: ("ohmo.sessions", "ohmo.cron", "ohmo.swarm", "ohmo.harness"),
     6: ("ohmo.tools", "ohmo.commands", "ohmo.autopilot"),
-    7: ("ohmo.gateway", "ohmo.control", "ohmo.tui"),
+    7: ("ohmo.gateway", "ohmo.control", "ohmo.tui", "ohmo.service"),
     8: ("ohmo.assembly",),
     9: ("ohmo.daemon", "ohmo.worker", "ohmo.testing"),
     10: ("ohmo.cli", "ohmo.__main__"),

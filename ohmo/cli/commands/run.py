@@ -15,10 +15,22 @@ import click
 def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bool) -> None:  # noqa: N802 - the name every command file exports
     import gc
 
-    from ohmo.cli.house import settings
+    from ohmo.cli.house import manifests, settings, surroundings
+    from ohmo.config.lastgood import boot, remember
+    from ohmo.config.load import load
 
     gc.disable()  # thousands of classes are made now and none of them goes: the daemon switches it on when it is warm
-    config = settings(file, profile)  # before the daemon is imported: a mistake in the file is said at once
-    from ohmo.daemon import serve
+    environ, known = surroundings(), manifests()
+    if environ.get("OHMO_SERVICE"):  # nobody reads what we say now: better the configuration that worked than none
+        config, note = boot(file, environ=environ, profile=profile, manifests=known)
+    else:
+        config, note = (
+            load(file, environ=environ, profile=profile, manifests=known),
+            "",
+        )  # before the daemon is imported: a mistake is said at once
+    from ohmo.daemon import Order, serve
 
-    ctx.exit(serve(config, safe=safe))
+    order = Order(
+        reread=lambda: settings(file, profile), environ=environ, safe=safe, note=note, good=lambda found: remember(found, environ, known)
+    )
+    ctx.exit(serve(config, order))

@@ -1,0 +1,72 @@
+"""Notices that ``config.yaml`` changed. What does not load is never taken over: the owner hears file, line and key, and the old one goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import structlog
+
+from ohmo.config.load import Config
+from ohmo.contracts.errors import ConfigError
+from ohmo.lifecycle import within
+
+log = structlog.get_logger("ohmo.rereading")
+LOOK = 2.0  # seconds between two looks; a file counts as written when two looks see the same
+Stamp = tuple[int, int, int] | None
+
+
+class Rereading:
+    """``reread`` loads the configuration afresh and raises ConfigError. ``asked``: somebody wants it now (SIGHUP)."""
+
+    def __init__(self, reread: Callable[[], Config], *, look: float = LOOK) -> None:
+        self._reread, self._look = reread, look
+        self.asked = asyncio.Event()
+        self.problem = ""
+
+    async def changed(self, present: Config, tell: Callable[[str], Awaitable[object]]) -> Config:
+        """Waits for a configuration that loads and differs from ``present`` (or was asked for). ``tell`` hears of one that does not load."""
+        seen = before = _stamp(present.file)
+        while True:
+            asked = await self._wait()
+            now = _stamp(present.file)
+            if not asked and (now == seen or now != before):
+                before = now
+                continue
+            seen = before = now
+            try:
+                found = await asyncio.to_thread(self._reread)
+            except ConfigError as error:
+                await self.refuse(str(error), tell)
+                continue
+            self.problem = ""
+            if asked or found.source.data != present.source.data:
+                return found
+
+    async def refuse(self, why: str, tell: Callable[[str], Awaitable[object]]) -> None:
+        """Says once that the file as it stands is not taken over."""
+        line = f"The changed configuration is not taken over: {why.splitlines()[0] if why else 'it does not load'}. The old one goes on."
+        if line != self.problem:
+            self.problem = line
+            log.error("configuration_refused", problems=why.splitlines()[:20])
+            await tell(line)
+
+    async def _wait(self) -> bool:
+        try:
+            await within(self._look, self.asked.wait())
+        except TimeoutError:
+            return False
+        self.asked.clear()
+        return True
+
+
+def _stamp(file: Path | None) -> Stamp:
+    if file is None:
+        return None
+    try:
+        found = os.stat(file)  # noqa: PTH116
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
