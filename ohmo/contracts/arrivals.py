@@ -12,8 +12,31 @@ from channels.contract import Arrival as FromPlatform
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
+    """One slot of a job, claimed together with its wake. ``revision`` and ``following``: the job as the scheduler saw it and the slot after this
+    one; a job that was edited, paused, removed or claimed by another instance meanwhile makes the wake a duplicate. Revision 0: not fenced.
+    ``fresh``: the run begins a new session of its thread."""
+
     job: str
     due: datetime
+    revision: int = 0
+    following: datetime | None = None
+    by: Literal["schedule", "catch_up", "hand"] = "schedule"
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Under what a turn runs that nobody sits in front of, frozen when it was claimed.
+
+    ``rules`` were shown and approved with the job; ``secrets`` are pairs of variable and reference, never values; ``deadline``: seconds after the
+    wake until which it may start and ask; ``standing``: as whom it acts, None: as ``Wake.person``."""
+
+    name: str
+    rules: tuple[str, ...] = ()
+    secrets: tuple[tuple[str, str], ...] = ()
+    deadline: float | None = None
+    when: Literal["always", "changed", "wrong"] = "always"
+    standing: Literal["guest", "user", "admin", "owner"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +45,12 @@ class Wake:
     origin: Literal["cron", "child", "hook", "owner", "api"]
     place: Address  # the thread whose mind runs (channel "house" for a job without a thread)
     deliver: Address | None  # where the answer goes; None: nowhere unless the agent posts
-    person: str  # on whose authority
+    person: str  # on whose authority: "owner", or CHANNEL:PERSON
     prompt: str
     at: datetime
     occurrence: Occurrence | None = None  # stored with the wake in one transaction
+    terms: Terms | None = None
+    account: str = ""  # of ``person``, when it is CHANNEL:PERSON
 
 
 Arrival = FromPlatform | Wake

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from channels.contract import Address, Outbound, Part, Receipt
 from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.cron import Jobs, Report
 from ohmo.contracts.messages import Step, Usage, UserStep
 from ohmo.contracts.tool import Question, Verdict
 
@@ -285,10 +286,12 @@ class Threads(Protocol):
     async def finish(
         self, claim: Claim, turn: str, steps: Sequence[Step], posts: Sequence[PostRow], *,
         state: Literal["done", "failed", "stopped"], reason: str = "", usage: Usage | None = None,
+        report: Report | None = None,
     ) -> tuple[int, ...]:  # fmt: skip
         """Steps, posts, usage, the turn's end, the arrivals' endings (done: first answered, others merged; failed: dead; stopped: stopped)
         and the release of the lease in one transaction; returns the numbers of the steps. The first post into the turn's own thread takes
-        the place of the turn's draft, if there is one that was or may have been sent; a draft that was not is dropped."""
+        the place of the turn's draft, if there is one that was or may have been sent; a draft that was not is dropped. With a ``report`` the
+        occurrences of the turn's wakes end too."""
         ...
 
     async def interrupt(self, claim: Claim, turn: str, closing: Closing) -> None:
@@ -368,7 +371,7 @@ class Outbox(Protocol):
     async def drop_post(self, id: str) -> bool: ...
 
 
-class Store(Mailbox, Threads, Approvals, Outbox, Protocol):
+class Store(Mailbox, Threads, Approvals, Outbox, Jobs, Protocol):
     """Raises Unavailable (outcome unknown: ask again with the same ids), LeaseLost (nothing written), Conflict (a law of the schema)."""
 
     async def lease(self, name: str, owner: str, ttl: float) -> int | None:

@@ -12,6 +12,7 @@ from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.store import Accepted, CursorSave, Ending, Kind, Pending, PersonRow, PostRow, Seat, ThreadSettings
 from ohmo.store.codec import column, from_column, read_arrival, read_settings, write_arrival, write_settings
+from ohmo.store.jobs import claim, claim_again
 from ohmo.store.numbers import WAITING, find_home, lock_thread, reserve, thread_id, touch
 from ohmo.store.outbox import speak
 from ohmo.store.people import save_person
@@ -113,10 +114,12 @@ def _store(at: Moment, arrival: Arrival, seat: Seat, thread: str, seq: int) -> O
             (*name, thread, seq, at.now),
         )
         if not rows:  # another instance was faster
-            for mine in names[:count]:
-                yield "DELETE FROM seen WHERE channel = ? AND account = ? AND event_key = ?", mine
+            yield from _unseen(names[:count])
             known = yield from _known(names)
             return known or Accepted(thread, seq, duplicate=True)
+    if isinstance(arrival, Wake) and arrival.occurrence is not None and not (yield from claim(at, arrival.occurrence, thread, seq)):
+        yield from _unseen(names)
+        return Accepted(thread, seq, duplicate=True)
     kind, ending = seat.kind, seat.ending
     if ending is None and isinstance(arrival, Edited):
         kind, ending = yield from _edit(arrival, thread)
@@ -127,13 +130,12 @@ def _store(at: Moment, arrival: Arrival, seat: Seat, thread: str, seq: int) -> O
         rows = yield "SELECT settings FROM threads WHERE thread = ?", (thread,)
         chosen = seat.settings.over(read_settings(rows[0][0]))
         yield "UPDATE threads SET settings = ? WHERE thread = ?", (write_settings(chosen), thread)
-    if isinstance(arrival, Wake) and arrival.occurrence is not None:
-        occurrence = arrival.occurrence
-        yield (
-            "INSERT INTO occurrences (job, due, state, at) VALUES (?, ?, 'claimed', ?)",
-            (occurrence.job, milliseconds(occurrence.due), at.now),
-        )
     return Accepted(thread, seq, duplicate=False)
+
+
+def _unseen(names: Sequence[Name]) -> Op[None]:
+    for name in names:
+        yield "DELETE FROM seen WHERE channel = ? AND account = ? AND event_key = ?", name
 
 
 def _edit(edit: Edited, thread: str) -> Op[tuple[Kind, Ending | None]]:
@@ -247,5 +249,7 @@ def retry_arrival(at: Moment, thread: str, seq: int) -> Op[bool]:
         (channel, account, key, thread, number, at.now),
     )
     yield from insert(at, again, thread, number, kind=kind)
+    if isinstance(again, Wake) and again.occurrence is not None:
+        yield from claim_again(at, again.occurrence, number)
     at.ready(thread, channel, account)
     return True

@@ -13,6 +13,7 @@ from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, 
 
 from channels.contract import Outbound
 from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.cron import JobBody
 from ohmo.contracts.errors import Damaged
 from ohmo.contracts.messages import Step
 from ohmo.contracts.store import PartState, ThreadSettings
@@ -148,6 +149,7 @@ class Codec:
 
 
 _ARRIVAL, _STEP, _OUTBOUND = Codec(Arrival), Codec(Step), Codec(Outbound)
+_JOB = Codec(JobBody)
 _PARTS, _QUESTION, _SETTINGS = Codec(tuple[PartState, ...]), Codec(Question), Codec(ThreadSettings)
 
 
@@ -197,6 +199,14 @@ def write_settings(value: ThreadSettings) -> str:
 
 def read_settings(text: str) -> ThreadSettings:
     return _SETTINGS.decode(text) if text != "{}" else ThreadSettings()
+
+
+def write_job(value: JobBody) -> str:
+    return _JOB.encode(value)
+
+
+def read_job(text: str) -> JobBody:
+    return _JOB.decode(text)
 
 
 _ESCAPED = "\x1b"  # first character of a column whose text no engine would take as it is

@@ -231,13 +231,14 @@ class MemoryStore(ModelOutbox):
             tables.questions = {k: q for k, q in tables.questions.items() if q.turn not in over}
             kept = {s.turn for s in tables.steps.values()}
             tables.turns = {k: t for k, t in tables.turns.items() if k not in over or k in kept}
+            self.forget_occurrences(before)
             limit = min(before, self.now - timedelta(days=30))
             tables.seen = {k: s for k, s in tables.seen.items() if s.at >= limit}
             return noted + sizes - self._sizes()
 
     def _sizes(self) -> int:
         tables = self.tables
-        return sum(map(len, (tables.inbox, tables.posts, tables.steps, tables.questions, tables.turns, tables.seen)))
+        return sum(map(len, (tables.inbox, tables.posts, tables.steps, tables.questions, tables.turns, tables.seen, tables.occurrences)))
 
     def _replaced(self, post: str) -> bool:
         return any(p.row.row.target == post for p in self.tables.posts.values())

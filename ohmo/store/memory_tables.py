@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 
 from channels.contract import Address, Receipt
 from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.cron import JobRow, OccurrenceRow
 from ohmo.contracts.errors import Conflict, LeaseLost
-from ohmo.contracts.messages import Step, Usage
+from ohmo.contracts.messages import CallResult, CallStarted, Step, Usage
 from ohmo.contracts.store import Ask, Claim, Closing, Ending, Grant, Hint, Kind, OutRow, PartState, PersonRow, PostRow, ThreadSettings
 from ohmo.store.listeners import Hear, Listeners
 from ohmo.store.numbers import thread_id
@@ -60,6 +61,7 @@ class Turn:
     starts: int = 1
     attempts: int = 0
     ended: datetime | None = None
+    began: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ class Tables:
     people: dict[tuple[str, str, str], PersonRow] = field(default_factory=dict[tuple[str, str, str], PersonRow])
     leases: dict[str, tuple[str, datetime, int]] = field(default_factory=dict[str, tuple[str, datetime, int]])
     cursors: dict[tuple[str, str, str], tuple[str, int]] = field(default_factory=dict[tuple[str, str, str], tuple[str, int]])
-    occurrences: dict[tuple[str, datetime], str] = field(default_factory=dict[tuple[str, datetime], str])
+    jobs: dict[str, JobRow] = field(default_factory=dict[str, JobRow])
+    occurrences: dict[tuple[str, datetime], OccurrenceRow] = field(default_factory=dict[tuple[str, datetime], OccurrenceRow])
     usage: dict[str, tuple[str, Usage]] = field(default_factory=dict[str, tuple[str, Usage]])
 
     def copy(self) -> Tables:
@@ -153,6 +156,9 @@ class Model:
         self._hints.append(
             Hint("ready" if kind == "ready" else "post" if kind == "post" else "approval", thread, place.channel, place.account)
         )
+
+    def hint_job(self) -> None:
+        self._hints.append(Hint("job"))
 
     def change(self, thread: str, **values: object) -> Thread:
         row = self.tables.threads[thread] = replace(self.tables.threads[thread], **values)  # pyright: ignore[reportArgumentType]
@@ -273,3 +279,10 @@ class Model:
 
 def receipts(parts: Sequence[PartState]) -> tuple[Receipt, ...]:
     return tuple(p.receipt for p in parts if p.receipt is not None and p.part.kind != "delete")
+
+
+def once(step: Step) -> tuple[str, str] | None:
+    """What may happen once in a thread."""
+    if isinstance(step, CallStarted):
+        return ("started", step.call)
+    return ("result", step.result.call) if isinstance(step, CallResult) else None

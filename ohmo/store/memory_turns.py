@@ -10,8 +10,9 @@ from typing import Literal
 
 from channels.contract import Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Arrival, Wake
-from ohmo.contracts.errors import Conflict, LeaseLost
-from ohmo.contracts.messages import CallResult, CallStarted, Step, Usage, UserStep
+from ohmo.contracts.cron import Report
+from ohmo.contracts.errors import LeaseLost
+from ohmo.contracts.messages import Step, Usage, UserStep
 from ohmo.contracts.store import (
     Accepted,
     Claim,
@@ -27,16 +28,11 @@ from ohmo.contracts.store import (
     ToStep,
     Work,
 )
-from ohmo.store.memory_tables import Letter, Model, Seen, Turn
+from ohmo.store.memory_jobs import ModelJobs
+from ohmo.store.memory_tables import Letter, Seen, Turn, once
 
 
-def once(step: Step) -> tuple[str, str] | None:
-    if isinstance(step, CallStarted):
-        return ("started", step.call)
-    return ("result", step.result.call) if isinstance(step, CallResult) else None
-
-
-class ModelMailbox(Model):
+class ModelMailbox(ModelJobs):
     async def accept(self, items: Sequence[tuple[Arrival, Seat]], cursor: CursorSave | None = None) -> list[Accepted]:
         with self.transaction() as tables:
             if cursor is not None:
@@ -58,6 +54,9 @@ class ModelMailbox(Model):
         seq = self.number(thread)
         for name in names:
             self.tables.seen[name] = Seen(thread, seq, self.now)
+        if isinstance(arrival, Wake) and arrival.occurrence is not None and not self.claim_occurrence(arrival.occurrence, thread, seq):
+            self.tables.seen = {name: seen for name, seen in self.tables.seen.items() if name not in names}
+            return Accepted(thread, seq, duplicate=True)
         kind, ending = self._becomes(arrival, seat, thread)
         self._put(arrival, thread, seq, kind, seat.hold, ending, seat.reason)
         self.change(thread, last_at=self.now)
@@ -65,11 +64,6 @@ class ModelMailbox(Model):
             self.change(thread, settings=seat.settings.over(self.tables.threads[thread].settings))
         if ending is None and seat.kind in ("message", "wake"):
             self._wake(thread, self.later(seat.hold))
-        if isinstance(arrival, Wake) and arrival.occurrence is not None:
-            occurrence = (arrival.occurrence.job, arrival.occurrence.due)
-            if occurrence in self.tables.occurrences:
-                raise Conflict("the occurrence is there already")
-            self.tables.occurrences[occurrence] = "claimed"
         return Accepted(thread, seq, duplicate=False)
 
     def _becomes(self, arrival: Arrival, seat: Seat, thread: str) -> tuple[Kind, Ending | None]:
@@ -156,6 +150,7 @@ class ModelMailbox(Model):
             number = self.number(thread)
             tables.seen[place.channel, place.account, key] = Seen(thread, number, self.now)
             self._put(again, thread, number, letter.kind, 0, None, "")
+            self.claim_again(again, number)
             self._wake(thread, self.now)
         return True
 
@@ -231,7 +226,7 @@ class ModelTurns(ModelMailbox):
             if not taken:
                 self.give_back(claim.thread)
                 return None
-            tables.turns[turn] = Turn(turn, claim.thread, "running", taken[0][0].person)
+            tables.turns[turn] = Turn(turn, claim.thread, "running", taken[0][0].person, began=self.now)
             steps = [step(arrival) for _, arrival in taken]
             numbers = self.log(claim.thread, turn, steps, once)
             arrivals = tuple(arrival for _, arrival in taken)
@@ -307,6 +302,7 @@ class ModelTurns(ModelMailbox):
         state: Literal["done", "failed", "stopped"],
         reason: str = "",
         usage: Usage | None = None,
+        report: Report | None = None,
     ) -> tuple[int, ...]:
         self.must_hold(claim, turn)
         with self.transaction() as tables:
@@ -323,6 +319,7 @@ class ModelTurns(ModelMailbox):
                 ending: Ending = ("merged" if n else "answered") if state == "done" else "dead" if state == "failed" else "stopped"
                 self.end(letter, ending, "" if state == "done" else reason)
             self._close_turn(turn, state)
+            self.settle(claim.thread, report)
             self.give_back(claim.thread)
             return tuple(numbers)
 
@@ -336,6 +333,7 @@ class ModelTurns(ModelMailbox):
             for letter in self.taken(turn):
                 self.end(letter, "merged")
             self._close_turn(turn, "stopped")
+            self.settle(claim.thread, Report("interrupted by a newer message", failed=True))
             self.give_back(claim.thread)
 
     async def draft(self, claim: Claim, turn: str, row: PostRow) -> bool:
@@ -369,6 +367,7 @@ class ModelTurns(ModelMailbox):
                 for letter in self.taken(turn.id):
                     tables.inbox[thread, letter.seq] = replace(letter, state="waiting", turn=None)
                 self._void(turn.id, thread, closing)
+            self.settle(thread, Report(reason, failed=True))
             self._after_stop(thread, fresh)
             return len(before)
 

@@ -32,6 +32,10 @@ _TURNS = f"""DELETE FROM turns WHERE turn IN (
   SELECT u.turn FROM turns u WHERE u.ended IS NOT NULL AND u.ended < ?
   AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.thread = u.thread AND s.turn = u.turn)
   AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.turn = u.turn) LIMIT {BATCH}) RETURNING turn"""
+# Of each job the last run that came to an end stays: the next one may be compared with it.
+_OCCURRENCES = f"""DELETE FROM occurrences WHERE (job, due) IN (
+  SELECT o.job, o.due FROM occurrences o WHERE o.state <> 'claimed' AND o.at < ? AND NOT (o.state = 'done' AND o.due = (
+    SELECT MAX(d.due) FROM occurrences d WHERE d.job = o.job AND d.state = 'done')) LIMIT {BATCH}) RETURNING due"""
 _SEEN = f"""DELETE FROM seen WHERE (channel, account, event_key) IN (
   SELECT channel, account, event_key FROM seen WHERE at < ? ORDER BY at LIMIT {BATCH}) RETURNING seq"""
 
@@ -41,7 +45,7 @@ def note_orphans(at: Moment) -> Op[int]:
     return len(rows)
 
 
-_PARTS = (_INBOX, _OUTBOX, _STEPS, _APPROVALS, _TURNS)
+_PARTS = (_INBOX, _OUTBOX, _STEPS, _APPROVALS, _TURNS, _OCCURRENCES)
 PARTS = len(_PARTS) + 1
 
 

@@ -94,13 +94,25 @@ CREATE TABLE audit (
   PRIMARY KEY (writer, n));
 """
 
+# Cron: where an occurrence runs and how it ended.
+_SECOND = """
+ALTER TABLE occurrences ADD COLUMN thread TEXT;
+ALTER TABLE occurrences ADD COLUMN seq BIGINT;
+ALTER TABLE occurrences ADD COLUMN started BIGINT;
+ALTER TABLE occurrences ADD COLUMN ended BIGINT;
+ALTER TABLE occurrences ADD COLUMN preview TEXT;
+ALTER TABLE occurrences ADD COLUMN digest TEXT;
+ALTER TABLE occurrences ADD COLUMN attempts INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX occurrences_claimed ON occurrences (thread) WHERE state = 'claimed'
+"""
+
 
 def statements_of(text: str) -> tuple[str, ...]:
     """The single statements of a migration; the schema has no semicolon inside one."""
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
-MIGRATIONS: Mapping[int, tuple[str, ...]] = {1: statements_of(_FIRST)}
+MIGRATIONS: Mapping[int, tuple[str, ...]] = {1: statements_of(_FIRST), 2: statements_of(_SECOND)}
 META = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Literal
 
+from ohmo.contracts.cron import Report
 from ohmo.contracts.messages import Step, Usage, UserStep
 from ohmo.contracts.store import (
     Accepted,
@@ -32,14 +33,16 @@ from ohmo.contracts.tool import Verdict
 from ohmo.store import approvals, arrivals, outbox, people, pruning, steps, taking, threads, turns
 from ohmo.store.arrivals import Item
 from ohmo.store.questions import SqlReports
+from ohmo.store.schedule import SqlJobs
 from ohmo.store.statements import Driver, instant, milliseconds
 
 
-class SqlStore(SqlReports):
+class SqlStore(SqlReports, SqlJobs):
     """Implements ``Store`` and ``Reports``. ``writer``: the name of this instance's audit chain."""
 
     def __init__(self, driver: Driver, *, new_id: Callable[[], str], writer: str, monotonic: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(driver)
+        SqlReports.__init__(self, driver)
+        SqlJobs.__init__(self, driver)
         self._driver, self._new_id, self._writer, self._monotonic = driver, new_id, writer, monotonic
 
     # arrivals
@@ -111,9 +114,12 @@ class SqlStore(SqlReports):
         state: Literal["done", "failed", "stopped"],
         reason: str = "",
         usage: Usage | None = None,
+        report: Report | None = None,
     ) -> tuple[int, ...]:
         spent = None if usage is None else (self._new_id(), usage)
-        return await self._driver.write(lambda at: turns.finish(at, claim, turn, steps, posts, (state, reason), spent), claim.thread)
+        return await self._driver.write(
+            lambda at: turns.finish(at, claim, turn, steps, posts, (state, reason), spent, report), claim.thread
+        )
 
     async def interrupt(self, claim: Claim, turn: str, closing: Closing) -> None:
         await self._driver.write(lambda at: turns.interrupt(at, claim, turn, closing), claim.thread)

@@ -35,6 +35,9 @@ class Moment:
     def spoke(self, thread: str, channel: str, account: str) -> None:
         self.hints.append(Hint("post", thread, channel, account))
 
+    def scheduled(self) -> None:
+        self.hints.append(Hint("job"))
+
     def asked(self, thread: str) -> None:
         self.hints.append(Hint("approval", thread))
 

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from ohmo.contracts.cron import Report
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.messages import Step, Usage
 from ohmo.contracts.store import Claim, Closing, Ending, PostRow
 from ohmo.store.codec import column
+from ohmo.store.jobs import settle
 from ohmo.store.numbers import Home, find_home, give_back, hold, lock_thread, reserve
 from ohmo.store.outbox import close, open_drafts, speak, take_draft
 from ohmo.store.statements import Moment, Op, Undo, instant
@@ -17,6 +19,9 @@ from ohmo.store.steps import append
 
 _USAGE = """INSERT INTO usage (id, at, day, thread, turn, person, model, purpose, input, cached, written, output, micro_usd)
 VALUES (?, ?, ?, ?, ?, (SELECT person FROM turns WHERE turn = ?), ?, ?, ?, ?, ?, ?, ?)"""
+
+
+INTERRUPTED = "interrupted by a newer message"
 
 
 def home_of(claim: Claim) -> Home:
@@ -67,6 +72,7 @@ def finish(
     posts: Sequence[PostRow],
     ended: tuple[Literal["done", "failed", "stopped"], str],
     usage: tuple[str, Usage] | None,
+    report: Report | None,
 ) -> Op[tuple[int, ...]]:
     home, (state, reason) = home_of(claim), ended
     _, numbers = yield from reserve(at, home, posts, len(steps), lambda count: hold(claim, count, turn))
@@ -88,6 +94,8 @@ def finish(
     else:
         yield from end_taken(at, turn, "dead" if state == "failed" else "stopped", reason)
     yield from end_turn(at, turn, state, reason)
+    if report is not None:
+        yield from settle(at, claim.thread, report)
     yield from give_back(at, claim.thread)
     return tuple(written)
 
@@ -96,7 +104,8 @@ def interrupt(at: Moment, claim: Claim, turn: str, closing: Closing) -> Op[None]
     yield from hold(claim, 0, turn)
     yield from close(at, home_of(claim), (yield from open_drafts(turn)), closing)
     yield from end_taken(at, turn, "merged")
-    yield from end_turn(at, turn, "stopped", "interrupted by a newer message")
+    yield from end_turn(at, turn, "stopped", INTERRUPTED)
+    yield from settle(at, claim.thread, Report(INTERRUPTED, failed=True))
     yield from give_back(at, claim.thread)
 
 
@@ -148,6 +157,7 @@ def stop(at: Moment, command: tuple[str, int], person: str, fresh: bool, posts: 
     yield "UPDATE threads SET generation = generation + 1 WHERE thread = ?", (thread,)
     if turn is not None:
         yield from _stop_turn(at, home, turn, reason, closing)
+    yield from settle(at, thread, Report(reason, failed=True))
     yield from speak(at, home, numbers, posts, None)
     yield from _stopped_lease(at, thread, fresh)
     return count

@@ -1,0 +1,146 @@
+"""What a job is, what became of its occurrences, and what the store can do with both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from ohmo.contracts.errors import OhmoError
+
+CatchUp = Literal["none", "once", "all"]
+Overlap = Literal["skip", "queue"]
+When = Literal["always", "changed", "wrong"]
+State = Literal["claimed", "done", "failed", "skipped", "missed"]
+PREVIEW = 500  # characters of an answer that the history keeps
+
+
+class BadJob(OhmoError):
+    """The job cannot be as it was asked for."""
+
+
+class NoSuchJob(OhmoError):
+    """There is no job of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What somebody asked for. Exactly one of ``schedule`` (five or six cron fields, or a name such as ``@daily``), ``at`` (ISO 8601 with
+    its offset) and ``every`` (seconds) is set. ``tz``: an IANA name. ``to``: ``CHANNEL:REST`` as written; ``thread``: a topic there, or without
+    ``to`` a named thread of the house. ``secrets``: variable and reference. ``deadline``, ``jitter``: seconds. ``expires``: ISO 8601."""
+
+    name: str
+    prompt: str
+    tz: str
+    schedule: str | None = None
+    at: str | None = None
+    every: float | None = None
+    to: str | None = None
+    thread: str | None = None
+    rules: tuple[str, ...] = ()
+    secrets: tuple[tuple[str, str], ...] = ()
+    deadline: float | None = None
+    catch_up: CatchUp = "once"
+    overlap: Overlap = "skip"
+    when: When = "always"
+    jitter: float = 0.0
+    retry: int = 0
+    expires: str | None = None
+    recipe: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobBody:
+    """What a row keeps as text. ``anchor``: ``every`` counts from it. ``approved``: hash of the rules and secrets that were shown when it was
+    made; a run uses them only as long as they have this hash. ``account``: of the person who made it."""
+
+    spec: JobSpec
+    anchor: datetime
+    approved: str = ""
+    account: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """``next_at``: the next slot, None: none will come (paused, expired, a one-shot that is over). ``person``: "owner" or CHANNEL:PERSON.
+    ``revision`` grows with every change that somebody made, not with time going on."""
+
+    job: str
+    name: str
+    origin: Literal["config", "person"]
+    body: JobBody
+    revision: int
+    enabled: bool
+    next_at: datetime | None
+    person: str
+
+
+@dataclass(frozen=True, slots=True)
+class OccurrenceRow:
+    """One slot that came due. ``thread`` and ``seq``: its wake in the inbox, when there is one. ``attempts``: how often it was started."""
+
+    job: str
+    due: datetime
+    state: State
+    reason: str | None = None
+    turn: str | None = None
+    at: datetime | None = None  # when the row was written
+    started: datetime | None = None
+    ended: datetime | None = None
+    preview: str | None = None
+    digest: str | None = None
+    thread: str | None = None
+    seq: int | None = None
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a run ended, for its row. ``reason``: one line, empty when there is nothing to say; ``digest``: of the answer, for "only if changed"."""
+
+    reason: str = ""
+    preview: str = ""
+    digest: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A slot that is not run."""
+
+    due: datetime
+    state: Literal["skipped", "missed"]
+    reason: str
+
+
+class Jobs(Protocol):
+    """Jobs and the ledger of their occurrences; a row of (job, due) is written once."""
+
+    async def jobs(self) -> list[JobRow]:
+        """All of them, by name."""
+        ...
+
+    async def save_job(self, row: JobRow, *, over: int | None = None) -> bool:
+        """``over``: the revision this one replaces, None: a new job. False and nothing written: the name is taken, or somebody was faster."""
+        ...
+
+    async def remove_job(self, job: str) -> bool:
+        """Runs of it that wait are stopped; one that runs goes on to its end. False: there was none."""
+        ...
+
+    async def pass_over(self, row: JobRow, passed: Sequence[Passed], next_at: datetime | None) -> bool:
+        """The next slot moves from ``row.next_at`` to ``next_at``, and what is not run is recorded. False: somebody was faster."""
+        ...
+
+    async def rebase_job(self, row: JobRow, next_at: datetime | None) -> bool:
+        """The clock or the zone's rules changed: slots that were passed over but lie in the future have not happened yet. False as above."""
+        ...
+
+    async def occurrences(self, job: str, *, limit: int = 50) -> list[OccurrenceRow]:
+        """The latest first."""
+        ...
+
+    async def claimed(self) -> list[OccurrenceRow]:
+        """Occurrences of all jobs that wait or run."""
+        ...
