@@ -44,11 +44,12 @@ class AgentParts:
 async def build_model(config: Config, seams: Seams) -> build.Model:
     """What the profile and its fallbacks have become; asks loopback servers only for ``provider: auto`` without a key."""
     chain = [(config.profile_name, config.profile), *config.fallback]
-    endpoints = [_endpoint(name, profile, config) for name, profile in chain]
+    endpoints = [endpoint_of(name, profile, config) for name, profile in chain]
     return await build.model(endpoints, build.covers(scan), load, seams.environ)
 
 
-def _endpoint(name: str, profile: Profile, config: Config) -> Endpoint:
+def endpoint_of(name: str, profile: Profile, config: Config) -> Endpoint:
+    """A profile with its key looked up. Raises SecretMissing when the key is needed and not there."""
     key = config.vault.find(profile.api_key) if key_is_optional(profile) else _revealed(profile, config)
     return Endpoint(profile.provider, profile.models, profile.base_url, key, name)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ohmo.contracts.errors import ConfigError
 
-_FOLDERS = ("run", "logs", "state", "media", "spill", "cache", "memory", "skills")
+FOLDERS = ("run", "logs", "state", "media", "spill", "cache", "memory", "skills")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,14 @@ class Home:
         return self.root / "media"
 
     @property
+    def backups(self) -> Path:
+        return self.root / "backups"
+
+    @property
+    def quarantine(self) -> Path:
+        return self.root / "quarantine"
+
+    @property
     def spill(self) -> Path:
         return self.root / "spill"
 
@@ -70,11 +78,11 @@ class Home:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.root.stat().st_uid == os.geteuid() and stat.S_IMODE(self.root.stat().st_mode) & 0o077:
                 self.root.chmod(0o700)
-            for name in _FOLDERS:
+            for name in FOLDERS:
                 (self.root / name).mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"{self.root}: cannot use this folder as home ({error.strerror}); set OHMO_HOME to one you own") from error
-        for folder in (self.root, *(self.root / name for name in _FOLDERS)):
+        for folder in (self.root, *(self.root / name for name in FOLDERS)):
             if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
                 raise ConfigError(f"{folder}: not readable and writable for you; chown and chmod it, or set OHMO_HOME to a folder you own")
 

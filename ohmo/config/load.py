@@ -17,6 +17,7 @@ from ohmo.config.later import not_yet
 from ohmo.config.models import (
     DEFAULT_KEY,
     Access,
+    Backups,
     Budgets,
     Control,
     Cron,
@@ -63,6 +64,7 @@ class Config:
     mcp: Mapping[str, McpServer]
     cron: Cron
     retention: Retention
+    backups: Backups
     web_search: WebSearch
     written: Written = field(repr=False)
     source: Source = field(repr=False)
@@ -116,6 +118,7 @@ def load(
         mcp=written.mcp,
         cron=written.cron,
         retention=written.retention,
+        backups=written.backups,
         web_search=written.web_search,
         written=written,
         source=source,

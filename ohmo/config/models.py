@@ -243,6 +243,13 @@ class Retention(Section):
     transcripts: Keep = None
     spill: Keep = timedelta(days=7)
     media: Keep = timedelta(days=90)
+    logs: Keep = timedelta(days=30)
+
+
+class Backups(Section):
+    every: Duration | None = timedelta(hours=24)  # None: never by itself
+    keep: Count = 7
+    folder: Place | None = None  # None: $OHMO_HOME/backups
 
 
 class WebSearch(Section):
@@ -278,5 +285,6 @@ class Written(Section):
     mcp: Mapping[str, McpServer] = Field(default_factory=dict)
     cron: Cron = Cron()
     retention: Retention = Retention()
+    backups: Backups = Backups()
     web_search: WebSearch = WebSearch()
     remote: Remote | None = None

@@ -43,7 +43,7 @@ def examine(path: Path, clock: Callable[[], datetime], failpoint: Failpoint, mig
         if not path.exists() and not _log(path).exists():
             create(path, failpoint, migrations)
             return Health("new")
-        if (problem := _problem(path, newest(migrations))) is None:
+        if (problem := problem_of(path, newest(migrations))) is None:
             bring_forward(path, failpoint, migrations)
             return Health("sound")
         return _replace(path, problem, clock(), failpoint, migrations)
@@ -55,7 +55,7 @@ def _log(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
-def _problem(path: Path, known: int) -> str | None:
+def problem_of(path: Path, known: int) -> str | None:
     """What is wrong with the file, in a few words; None: nothing. Opened read-only, so that a newer store stays as it is."""
     if not path.exists():
         return "the file is gone, only its log is there"

@@ -45,7 +45,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
     6: ("ohmo.tools", "ohmo.commands", "ohmo.autopilot"),
     7: ("ohmo.gateway", "ohmo.control", "ohmo.tui", "ohmo.service"),
     8: ("ohmo.assembly",),
-    9: ("ohmo.daemon", "ohmo.worker", "ohmo.testing"),
+    9: ("ohmo.daemon", "ohmo.worker", "ohmo.testing", "ohmo.doctor"),
     10: ("ohmo.cli", "ohmo.__main__"),
 }
 # Small trades of floor 2 that carry no state and that every higher room may use; they know nothing themselves.

@@ -1,0 +1,67 @@
+"""Find what is wrong and say the next step."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+_MARK = {"ok": "ok      ", "note": "note    ", "warning": "warning ", "problem": "problem ", "skipped": "skipped "}
+
+
+@click.command("doctor", help=__doc__)
+@click.option("--live", is_flag=True, help="Also ask the model and the platforms.")
+@click.option("--fix", is_flag=True, help="Mend what can be mended; may be repeated.")
+@click.option("--only", metavar="NAME", multiple=True, help="Only this check, or those of one part (home, channels, …). Repeatable.")
+@click.option("--all", "everything", is_flag=True, help="Also show what is right.")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Another config.yaml.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def COMMAND(  # noqa: N802 - the name every command file exports
+    ctx: click.Context, live: bool, fix: bool, only: tuple[str, ...], everything: bool, file: Path | None, as_json: bool
+) -> None:
+    from ohmo.cli.client import Client, Json, NotRunning, Refused
+    from ohmo.cli.show import as_json_text, clean
+    from ohmo.config.home import find_home
+    from ohmo.contracts.errors import OhmoError
+    from ohmo.doctor.contract import Ground
+    from ohmo.doctor.examination import checks, examine, mend, survey
+
+    known = {name for one in checks() for name in (one.name, one.name.partition(".")[0])}
+    if unknown := [name for name in only if name not in known]:
+        raise click.UsageError(f"--only {unknown[0]}: there is no such check; ohmo doctor --all names them")
+
+    def ask(path: str) -> Json | None:
+        try:
+            return Client(path=find_home(os.environ).socket(), timeout=10.0).get(path)
+        except (NotRunning, Refused, OhmoError):
+            return None
+
+    def ground() -> Ground:
+        return survey(os.environ, ask, file=file)
+
+    first = ground()
+    results = examine(first, live=live, only=only)
+    if fix:
+        results = mend(first, results, ground)
+    counted = {state: sum(one.finding.state == state for one in results) for state in _MARK}
+    if as_json:
+        rows = [
+            {"name": one.check.name, "title": one.check.title, "state": one.finding.state, "text": one.finding.text, "next": one.finding.next,
+             "fixable": one.check.mend is not None, "mended": one.mended}
+            for one in results
+        ]  # fmt: skip
+        click.echo(as_json_text({"checks": rows, "counts": counted}))
+    else:
+        for one in results:
+            found = one.finding
+            if everything or one.mended or found.state in ("problem", "warning", "note"):
+                text = found.text or one.check.title
+                click.echo(f"{_MARK[found.state]} {one.check.name}: {clean(text)}" + (f" [{clean(one.mended)}]" if one.mended else ""))
+                if found.next:
+                    fixable = "" if one.check.mend is None or fix else " (or ohmo doctor --fix)"
+                    click.echo(f"          → {clean(found.next)}{fixable if '--fix' not in found.next else ''}")
+        told = f"{len(results)} checks: {counted['problem']} problems, {counted['warning']} warnings, {counted['note']} notes"
+        click.echo(f"{told}, {counted['skipped']} skipped" + ("" if live else "; --live also asks the model and the platforms"))
+    ctx.exit(1 if counted["problem"] else 0)

@@ -1,0 +1,1 @@
+"""Finds what is wrong with one ohmo and its machine, and says the next step."""

@@ -1,0 +1,1 @@
+"""One file per part of the house; each exports ``CHECKS``, found by scan."""

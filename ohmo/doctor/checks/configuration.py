@@ -1,0 +1,236 @@
+"""What config.yaml says, and whether it can mean that."""
+
+from __future__ import annotations
+
+import zoneinfo
+from collections.abc import Iterator
+from pathlib import Path
+
+from ohmo.config.load import Config
+from ohmo.contracts.errors import OhmoError
+from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped, warning
+from ohmo.permissions.rules import Rule, parse_rule
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+UNREAD = "config.yaml cannot be read; see configuration.file"
+
+
+def _file(ground: Ground) -> Finding:
+    if ground.config is not None:
+        return ok(str(ground.config.file or "no file: every default holds"))
+    more = f" (and {len(ground.mistakes) - 1} more: ohmo config check)" if len(ground.mistakes) > 1 else ""
+    return problem(f"{ground.mistakes[0] if ground.mistakes else 'it cannot be read'}{more}", "ohmo config edit")
+
+
+def _there(ground: Ground) -> Finding:
+    if ground.config is None or ground.config.file is not None:
+        return ok()
+    return note(f"there is no {ground.home.config}: the browser chat is the only channel", "ohmo init writes one")
+
+
+def _waiting(ground: Ground) -> Finding:
+    path = ground.home.root / "config.edited.yaml"
+    return (
+        warning(f"{path}: an edit that was never taken over", "ohmo config edit goes on with it; or delete it") if path.exists() else ok()
+    )
+
+
+def _packages(ground: Ground) -> Finding:
+    if not ground.broken:
+        return ok()
+    return problem(ground.broken[0], "repair this package, or uninstall it with pip")
+
+
+def _workspace(ground: Ground) -> Finding:
+    if ground.config is None:
+        return skipped(UNREAD)
+    folder = ground.config.workspace
+    if folder.exists() and not folder.is_dir():
+        return problem(f"workspace: {folder} is not a folder", "set workspace to a folder you own")
+    if not folder.exists():
+        return note(f"workspace: {folder} does not exist yet", "the first start makes it; ohmo doctor --fix does so now")
+    if not ground.machine.may_write(folder):
+        return problem(f"workspace: {folder} is not writable for you", f"chmod u+rwx {folder}, or set workspace to a folder you own")
+    return ok(str(folder))
+
+
+def _make_workspace(ground: Ground) -> str:
+    if ground.config is None:
+        return "nothing"
+    ground.config.workspace.mkdir(parents=True, exist_ok=True)
+    return f"created {ground.config.workspace}"
+
+
+def _wide(ground: Ground) -> Finding:
+    if ground.config is None:
+        return skipped(UNREAD)
+    folder = ground.config.workspace.resolve()
+    user = Path(ground.environ.get("HOME", "/")).resolve()
+    if folder in (Path("/"), user):
+        return warning(f"workspace: {folder} is all there is; tools may read and, when allowed, change everything in it",
+                       "set workspace to a folder of its own, such as ~/ohmo-workspace")  # fmt: skip
+    root = ground.home.root.resolve()
+    if root == folder or root in folder.parents or folder in root.parents:
+        return warning(f"workspace: {folder} and the home {root} lie in each other", "keep them apart: set workspace to another folder")
+    return ok()
+
+
+def _owner(ground: Ground) -> Finding:
+    if ground.config is None:
+        return skipped(UNREAD)
+    if ground.config.owner or ground.config.access.roles.owner:
+        return ok()
+    return note(
+        "nobody is owner: notices are seen in the browser only",
+        'write owner: ["slack:U123"] into config.yaml (/whoami in a chat shows your id)',
+    )
+
+
+def _reachable(ground: Ground) -> Finding:
+    if ground.config is None:
+        return skipped(UNREAD)
+    on = {channel.name for channel in ground.config.channels if channel.enabled}
+    deaf = [owner for owner in ground.config.owner if owner.partition(":")[0] not in on]
+    if not deaf:
+        return ok()
+    return problem(
+        f"owner: {deaf[0]} cannot be reached, that channel is off",
+        f"set channels.{deaf[0].partition(':')[0]}.enabled: true, or name another owner",
+    )
+
+
+def _twice(ground: Ground) -> Finding:
+    if ground.config is None:
+        return skipped(UNREAD)
+    roles = ground.config.access.roles
+    seen: dict[str, str] = {}
+    for role in type(roles).model_fields:
+        for person in getattr(roles, role):
+            if person in seen:
+                return warning(f"access.roles: {person} is {seen[person]} and {role}; the higher counts", "remove one of them")
+            seen[person] = role
+    return ok()
+
+
+def rules(config: Config) -> Iterator[tuple[str, Rule]]:
+    for kind in ("deny", "ask", "allow"):
+        for text in getattr(config.permissions, kind):
+            yield kind, parse_rule(text)
+
+
+def _rules_read(ground: Ground) -> Finding:
+    if ground.config is None:
+        return skipped(UNREAD)
+    try:
+        return ok(f"{sum(1 for _ in rules(ground.config))} rules")
+    except ValueError as error:
+        return problem(f"permissions: {error}", "mend or remove this rule in config.yaml")
+
+
+def _rules_agree(ground: Ground) -> Finding:
+    """deny beats ask beats allow: what a higher list covers whole has no effect below."""
+    if ground.config is None:
+        return skipped(UNREAD)
+    above: list[tuple[str, Rule]] = []
+    try:
+        for kind, rule in rules(ground.config):
+            for other, higher in above:
+                if other != kind and higher.names(rule.tool) and higher.pattern in (None, rule.pattern):
+                    return warning(
+                        f"permissions.{kind}: {rule.text} has no effect, permissions.{other}: {higher.text} beats it",
+                        "remove one of the two",
+                    )
+            above.append((kind, rule))
+    except ValueError:
+        return skipped("a rule cannot be read; see configuration.rules")
+    return ok()
+
+
+def _zone(ground: Ground) -> Finding:
+    if ground.config is None:
+        return skipped(UNREAD)
+    written = ground.config.cron.timezone
+    zone = ground.environ.get("TZ", "").lstrip(":") if written == "local" else written
+    if not zone or zone.startswith("/"):
+        return ok()
+    try:
+        zoneinfo.ZoneInfo(zone)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        where = "TZ" if written == "local" else "cron.timezone"
+        return problem(f"{where}: there is no time zone {zone}", "write a name such as Europe/Berlin; on a bare system: apt install tzdata")
+    return ok(zone)
+
+
+def _port(ground: Ground) -> Finding:
+    if ground.config is None:
+        return skipped(UNREAD)
+    address = ground.config.control.address
+    if address is None or ground.holder is not None or address[1] == 0 or ground.machine.port_is_free(*address):
+        return ok()
+    return problem(
+        f"control.listen: {address[0]}:{address[1]} is taken by another program",
+        f"stop it, or set control.listen: 127.0.0.1:{address[1] + 1 if address[1] < 65_535 else 7718}",
+    )
+
+
+def _listen(ground: Ground) -> Finding:
+    if ground.config is None:
+        return skipped(UNREAD)
+    address = ground.config.control.address
+    if address is None or address[0] in LOOPBACK:
+        return ok()
+    return warning(
+        f"control.listen: {address[0]} can be reached from other machines, without TLS",
+        "set control.listen: 127.0.0.1:7717 and reach it by SSH or a reverse proxy with TLS",
+    )
+
+
+def _store(ground: Ground) -> Finding:
+    if ground.config is None:
+        return skipped(UNREAD)
+    if ground.config.store_url.startswith("sqlite:///") or ground.machine.has_module("asyncpg"):
+        return ok()
+    return problem("store.url: PostgreSQL needs the package asyncpg", "pip install 'ohmo[postgres]'")
+
+
+def _backups(ground: Ground) -> Finding:
+    if ground.config is None:
+        return skipped(UNREAD)
+    if ground.config.backups.every is not None:
+        return ok(f"every {ground.config.backups.every}")
+    return note("backups.every: never; nothing brings a lost disk back", "write backups: {every: 24h, keep: 7} into config.yaml")
+
+
+def _secrets(ground: Ground) -> Finding:
+    """Secrets of what is on are proved at reading; this looks at what the optional ones of a profile lead to."""
+    if ground.config is None:
+        return skipped(UNREAD)
+    key = ground.config.profile.api_key
+    if key is None or key.kind not in ("file", "keyring"):
+        return ok()
+    try:
+        ground.config.vault.reveal(key)
+    except OhmoError as error:
+        return problem(f"profiles.{ground.config.profile_name}.api_key: {error}", "put the key there, or write env:NAME")
+    return ok()
+
+
+CHECKS = (
+    Check("configuration.file", "config.yaml is right", _file),
+    Check("configuration.there", "there is a config.yaml", _there),
+    Check("configuration.edited", "no edit was forgotten", _waiting),
+    Check("configuration.packages", "every channel package can be read", _packages),
+    Check("configuration.workspace", "the workspace can be used", _workspace, _make_workspace),
+    Check("configuration.wide", "the workspace is a place of its own", _wide),
+    Check("configuration.owner", "somebody hears of trouble", _owner),
+    Check("configuration.reachable", "the owner's channel is on", _reachable),
+    Check("configuration.roles", "nobody has two roles", _twice),
+    Check("configuration.rules", "every rule can be read", _rules_read),
+    Check("configuration.conflicts", "no rule beats another whole", _rules_agree),
+    Check("configuration.zone", "the time zone is known", _zone),
+    Check("configuration.port", "the port is free", _port),
+    Check("configuration.listen", "nobody else can reach the API", _listen),
+    Check("configuration.store", "the store's driver is installed", _store),
+    Check("configuration.backups", "backups are made", _backups),
+    Check("configuration.secret", "the model's key leads somewhere", _secrets),
+)

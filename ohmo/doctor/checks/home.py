@@ -1,0 +1,218 @@
+"""The folder ohmo lives in."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from ohmo.config import starter
+from ohmo.config.home import FOLDERS
+from ohmo.config.writing import write_whole
+from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped, warning
+from ohmo.store.lock import network_file_system
+
+LEAST_ROOM = 200 * 2**20  # bytes
+LEAST_FILES = 1_000
+STALE = 3_600.0  # seconds after which a half-written file belongs to nobody
+PAGES = {"SOUL.md": starter.SOUL, "USER.md": starter.USER, "AGENTS.md": starter.AGENTS}
+
+
+def _folder(ground: Ground) -> Finding:
+    root = ground.home.root
+    if root.is_dir():
+        return ok(str(root))
+    if root.exists():
+        return problem(f"{root} is not a folder", "set OHMO_HOME to a folder, or move this file away")
+    return problem(f"{root} does not exist", "ohmo init creates it")
+
+
+def _make(ground: Ground) -> str:
+    ground.home.prepare()
+    return f"created {ground.home.root} and its folders"
+
+
+def _foreign(ground: Ground) -> Finding:
+    if not ground.home.foreign():
+        return ok()
+    return problem(
+        f"{ground.home.root} belongs to another program (it holds gateway.json)",
+        "OHMO_HOME=~/ohmo-home ohmo init --from openharness takes over what it knows, and leaves it alone",
+    )
+
+
+def _owner(ground: Ground) -> Finding:
+    root = ground.home.root
+    if not root.exists():
+        return skipped("there is no home yet")
+    owner = root.stat().st_uid
+    if owner == ground.machine.user:
+        return ok()
+    return problem(f"{root} belongs to user {owner}, you are {ground.machine.user}", f"sudo chown -R {ground.machine.user} {root}")
+
+
+def _open_to_others(path: Path) -> bool:
+    return path.exists() and bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+
+
+def _mode(name: str, what: str, *parts: str) -> Check:
+    def paths(ground: Ground) -> list[Path]:
+        return [path for part in parts if _open_to_others(path := ground.home.root / part)]
+
+    def examine(ground: Ground) -> Finding:
+        wrong = paths(ground)
+        if not wrong:
+            return ok()
+        text = f"{', '.join(map(str, wrong))}: others on this machine can open {what}"
+        return problem(text, f"chmod go= {' '.join(map(str, wrong))}")
+
+    def mend(ground: Ground) -> str:
+        for path in paths(ground):
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o700)
+        return "taken from others"
+
+    return Check(name, f"nobody else can open {what}", examine, mend)
+
+
+def _folders(ground: Ground) -> Finding:
+    root = ground.home.root
+    if not root.is_dir():
+        return skipped("there is no home yet")
+    missing = [name for name in FOLDERS if not (root / name).is_dir()]
+    return problem(f"{root}: without {', '.join(missing)}", "ohmo doctor --fix makes them") if missing else ok()
+
+
+def _writable(ground: Ground) -> Finding:
+    root = ground.home.root
+    closed = [
+        str(folder) for folder in (root, *(root / name for name in FOLDERS)) if folder.is_dir() and not ground.machine.may_write(folder)
+    ]
+    return problem(f"not writable for you: {', '.join(closed)}", f"chmod u+rwx {' '.join(closed)}") if closed else ok()
+
+
+def _unlock(ground: Ground) -> str:
+    root = ground.home.root
+    for folder in (root, *(root / name for name in FOLDERS)):
+        if folder.is_dir() and not ground.machine.may_write(folder):
+            folder.chmod(0o700)
+    return "opened for you"
+
+
+def _local(ground: Ground) -> Finding:
+    kind = network_file_system(ground.home.root.absolute(), ground.machine.mounts())
+    if kind is None:
+        return ok()
+    return problem(f"{ground.home.root} is on a network file system ({kind})", "set OHMO_HOME to a folder on a local disk")
+
+
+def _existing(path: Path) -> Path:
+    return path if path.exists() else _existing(path.parent)
+
+
+def _room(ground: Ground) -> Finding:
+    left, _ = ground.machine.room(_existing(ground.home.root))
+    if left >= LEAST_ROOM:
+        return ok(f"{left // 2**20} MiB free")
+    return problem(
+        f"{left // 2**20} MiB are free at {ground.home.root}; a full disk stops ohmo from taking messages",
+        "make room, or shorten retention in config.yaml",
+    )
+
+
+def _entries(ground: Ground) -> Finding:
+    _, left = ground.machine.room(_existing(ground.home.root))
+    if left < 0 or left >= LEAST_FILES:
+        return ok()
+    return problem(f"only {left} more files can be made at {ground.home.root}", "delete many small files on that disk (df -i shows it)")
+
+
+def _half_written(ground: Ground) -> Iterator[Path]:
+    """What ``write_whole`` and a store made aside leave behind when they are killed."""
+    root, now = ground.home.root, ground.now.timestamp()
+    for path in (*root.glob(".*.????????"), *root.glob("*.new"), *root.glob("memory/.*.????????")):
+        if path.is_file() and now - path.stat().st_mtime > STALE:
+            yield path
+
+
+def _leftovers(ground: Ground) -> Finding:
+    found = list(_half_written(ground))
+    return warning(f"half-written files of a killed process: {', '.join(p.name for p in found)}", "ohmo doctor --fix") if found else ok()
+
+
+def _sweep(ground: Ground) -> str:
+    found = list(_half_written(ground))
+    for path in found:
+        path.unlink(missing_ok=True)
+    return f"removed {len(found)}"
+
+
+def _pages(ground: Ground) -> Finding:
+    root = ground.home.root
+    if not root.is_dir():
+        return skipped("there is no home yet")
+    missing = [name for name in PAGES if not (root / name).exists()]
+    return note(f"the agent reads no {', '.join(missing)}", "ohmo init writes a first one") if missing else ok()
+
+
+def _write_pages(ground: Ground) -> str:
+    missing = [name for name in PAGES if not (ground.home.root / name).exists()]
+    for name in missing:
+        write_whole(ground.home.root / name, PAGES[name])
+    return f"wrote {', '.join(missing)}"
+
+
+def _unreadable(ground: Ground) -> Finding:
+    for name in PAGES:
+        try:
+            (ground.home.root / name).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            continue
+        except UnicodeDecodeError as error:
+            return problem(
+                f"{ground.home.root / name}: not UTF-8 text at byte {error.start}", "save it as UTF-8; the agent goes without it"
+            )
+    return ok()
+
+
+def _socket(ground: Ground) -> Finding:
+    path = ground.home.socket()
+    if ground.holder is not None or not path.exists():
+        return ok()
+    return note(f"{path} is left from a daemon that was killed", "the next start replaces it; ohmo doctor --fix removes it")
+
+
+def _unsocket(ground: Ground) -> str:
+    ground.home.socket().unlink(missing_ok=True)
+    return "removed"
+
+
+def _quarantine(ground: Ground) -> Finding:
+    cells = sorted(path.name for path in ground.home.quarantine.glob("*")) if ground.home.quarantine.is_dir() else []
+    if not cells:
+        return ok()
+    return warning(
+        f"{len(cells)} damaged stores lie in {ground.home.quarantine}, the newest {cells[-1]}",
+        "compare with ohmo inbox audit; delete them when nothing is missing",
+    )
+
+
+CHECKS = (
+    Check("home.folder", "the home exists", _folder, _make),
+    Check("home.foreign", "the home is not another program's", _foreign),
+    Check("home.owner", "the home is yours", _owner),
+    _mode("home.mode", "the home", ""),
+    _mode("home.folder_modes", "its folders", *FOLDERS),
+    _mode("home.database_mode", "the store", "ohmo.db", "ohmo.db-wal"),
+    _mode("home.token_mode", "the key of the local API", "run/token"),
+    _mode("home.config_mode", "config.yaml", "config.yaml"),
+    Check("home.folders", "its folders are there", _folders, _make),
+    Check("home.writable", "you may write there", _writable, _unlock),
+    Check("home.local", "it is on a local disk", _local),
+    Check("home.room", "the disk has room", _room),
+    Check("home.entries", "the disk takes more files", _entries),
+    Check("home.leftovers", "nothing is half-written", _leftovers, _sweep),
+    Check("home.pages", "SOUL.md, USER.md, AGENTS.md are there", _pages, _write_pages),
+    Check("home.text", "these pages are text", _unreadable),
+    Check("home.socket", "no stale socket", _socket, _unsocket),
+    Check("home.quarantine", "no damaged store waits to be looked at", _quarantine),
+)

@@ -1,0 +1,151 @@
+"""The daemon, when there is one."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ohmo.doctor.contract import Check, Finding, Ground, Json, note, ok, problem, skipped, warning
+
+ALONE = "no daemon is running"
+RECENT = timedelta(hours=1)
+TAIL = 256 * 1024  # bytes of the log that are looked at
+
+
+def _running(ground: Ground) -> Finding:
+    return ok(f"pid {ground.holder}") if ground.holder is not None else note(ALONE, "ohmo run, or ohmo service start")
+
+
+def _status(ground: Ground) -> Json | Finding:
+    if ground.holder is None:
+        return skipped(ALONE)
+    found = ground.ask("/api/v1/status")
+    return found if found is not None else skipped("it does not answer; see daemon.answers")
+
+
+def _answers(ground: Ground) -> Finding:
+    if ground.holder is None:
+        return skipped(ALONE)
+    if ground.ask("/api/v1/status") is not None:
+        return ok()
+    return problem(
+        f"pid {ground.holder} holds the home, but nobody answers at {ground.home.socket()}",
+        f"wait a minute if it has just started; else ohmo logs, then kill {ground.holder} and start again (nothing accepted is lost)",
+    )
+
+
+def _ready(ground: Ground) -> Finding:
+    status = _status(ground)
+    if isinstance(status, Finding):
+        return status
+    return ok() if status["ready"] else warning("it is not ready yet", "ohmo logs --level warning tells what it waits for")
+
+
+def _version(ground: Ground) -> Finding:
+    status = _status(ground)
+    if isinstance(status, Finding):
+        return status
+    if status["version"] == ground.version:
+        return ok()
+    return warning(f"it is ohmo {status['version']}, installed is {ground.version}", "ohmo service restart")
+
+
+def _warnings(ground: Ground) -> Finding:
+    status = _status(ground)
+    if isinstance(status, Finding):
+        return status
+    lines = [str(line) for line in status.get("warnings", [])]
+    return warning(lines[0], "ohmo status shows all of them") if lines else ok()
+
+
+def _model(ground: Ground) -> Finding:
+    status = _status(ground)
+    if isinstance(status, Finding):
+        return status
+    wanted = ground.config.profile.provider if ground.config is not None else "offline"
+    if status["model"] != "offline" or wanted == "offline":
+        return ok(str(status["model"]))
+    return note(f"it runs without a model ({status['provider']})", "docs/models.md says how to get one; then ohmo service restart")
+
+
+def _parked(ground: Ground) -> Finding:
+    status = _status(ground)
+    if isinstance(status, Finding):
+        return status
+    count = int(status.get("turns_parked", 0))
+    return note(f"{count} turns wait for somebody's answer", "ohmo approvals list") if count else ok()
+
+
+def _log_there(ground: Ground) -> Finding:
+    path = ground.home.log
+    if not path.exists():
+        return ok()
+    if path.is_file() and ground.machine.may_write(path):
+        return ok()
+    return problem(f"{path}: cannot be written", f"chmod u+rw {path}; the daemon goes on, but says nothing")
+
+
+def _unlock_log(ground: Ground) -> str:
+    if ground.home.log.is_file():
+        ground.home.log.chmod(0o600)
+    return "opened for you"
+
+
+def _errors(ground: Ground) -> Finding:
+    found = [line for line in _tail(ground) if line.get("level") in ("error", "critical") and _recent(line, ground.now)]
+    if not found:
+        return ok()
+    last = found[-1]
+    return warning(f"{len(found)} errors in the log within the last hour, the last: {last.get('event')} {last.get('error', '')}".rstrip(),
+                   "ohmo logs --level error")  # fmt: skip
+
+
+def _lost(ground: Ground) -> Finding:
+    found = [line for line in _tail(ground) if line.get("event") == "log.lost"]
+    if not found:
+        return ok()
+    return warning(
+        f"{sum(int(line.get('lines', 0)) for line in found)} lines of the log were lost", "see that the disk has room and keeps up"
+    )
+
+
+def _tail(ground: Ground) -> list[dict[str, Any]]:
+    try:
+        with ground.home.log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    found: list[dict[str, Any]] = []
+    for line in lines:
+        try:
+            value: Any = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            found.append(value)  # pyright: ignore[reportUnknownArgumentType]
+    return found
+
+
+def _recent(line: dict[str, Any], now: datetime) -> bool:
+    try:
+        at = datetime.fromisoformat(str(line.get("at")))
+    except ValueError:
+        return False
+    return at.tzinfo is not None and now - at.astimezone(UTC) < RECENT
+
+
+CHECKS = (
+    Check("daemon.running", "a daemon runs", _running),
+    Check("daemon.answers", "it answers", _answers),
+    Check("daemon.ready", "it is ready", _ready),
+    Check("daemon.version", "it is the installed version", _version),
+    Check("daemon.warnings", "it has no warnings", _warnings),
+    Check("daemon.model", "it has a model", _model),
+    Check("daemon.questions", "nobody's answer is missing", _parked),
+    Check("log.writable", "the log can be written", _log_there, _unlock_log),
+    Check("log.errors", "no errors within the last hour", _errors),
+    Check("log.lost", "no line of the log was lost", _lost),
+)

@@ -1,0 +1,88 @@
+"""What a check is, what it finds, and the ground it stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from channels.contract import Manifest
+from ohmo.config.home import Home
+from ohmo.config.load import Config
+from ohmo.doctor.machine import Machine
+
+State = Literal["ok", "note", "warning", "problem", "skipped"]
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``text``: what was seen, one line. ``next``: what to do about it; empty only for ok, note and skipped."""
+
+    state: State
+    text: str
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What one examination looks at. ``config`` None: it cannot be read, ``mistakes`` says why. ``ask``: GET of the local API, None when nobody
+    answers. ``holder``: the pid in the lock of the home when somebody holds it, else None."""
+
+    home: Home
+    environ: Mapping[str, str]
+    config: Config | None
+    mistakes: tuple[str, ...]
+    manifests: Mapping[str, Manifest]
+    broken: tuple[str, ...]
+    ask: Callable[[str], Json | None]
+    holder: str | None
+    machine: Machine
+    now: datetime
+    version: str
+    patience: float = 30.0  # seconds one live check may take
+
+    @property
+    def database(self) -> Path | None:
+        """The SQLite file, or None when the store is elsewhere or the configuration cannot be read."""
+        url = self.config.store_url if self.config is not None else "sqlite:///"
+        if not url.startswith("sqlite:///"):
+            return None
+        return Path(url.removeprefix("sqlite:///")) if url != "sqlite:///" else self.home.database
+
+
+Examine = Callable[[Ground], Finding]
+Mend = Callable[[Ground], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """``mend`` puts it right, may be repeated, and returns what it did in a few words. ``live``: it speaks to the world and runs only with --live."""
+
+    name: str
+    title: str
+    examine: Examine = field(repr=False)
+    mend: Mend | None = field(default=None, repr=False)
+    live: bool = False
+
+
+def ok(text: str = "") -> Finding:
+    return Finding("ok", text)
+
+
+def skipped(text: str) -> Finding:
+    return Finding("skipped", text)
+
+
+def note(text: str, next: str = "") -> Finding:
+    return Finding("note", text, next)
+
+
+def warning(text: str, next: str) -> Finding:
+    return Finding("warning", text, next)
+
+
+def problem(text: str, next: str) -> Finding:
+    return Finding("problem", text, next)

@@ -1,0 +1,118 @@
+"""Surveys the ground, runs every check, and mends what can be mended."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import cast
+
+import ohmo
+from channels.registry import DuplicateChannel, discover
+from ohmo.config.home import Home, find_home
+from ohmo.config.load import load
+from ohmo.contracts.errors import ConfigError, OhmoError
+from ohmo.discovery import scan
+from ohmo.doctor.contract import Check, Finding, Ground, Json, problem, skipped
+from ohmo.doctor.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """``mended``: what --fix did about it; empty: nothing."""
+
+    check: Check
+    finding: Finding
+    mended: str = ""
+
+
+def checks() -> tuple[Check, ...]:
+    """Every check there is, in the order of their files and of their lines."""
+    found = scan("ohmo.doctor.checks", "CHECKS")
+    return tuple(one for group in found.values() for one in cast("Sequence[Check]", group))
+
+
+def survey(
+    environ: Mapping[str, str],
+    ask: Callable[[str], Json | None],
+    *,
+    file: Path | None = None,
+    machine: Machine | None = None,
+    now: datetime | None = None,
+) -> Ground:
+    """Reads, and changes nothing. Raises ConfigError only when there is no home to look at."""
+    home = find_home(environ)
+    mistakes: tuple[str, ...] = ()
+    try:
+        catalogue = discover()
+        manifests, broken = catalogue.manifests, catalogue.broken
+    except DuplicateChannel as error:
+        manifests, broken, mistakes = {}, (), (str(error),)
+    config = None
+    try:
+        config = load(file, environ=environ, manifests=manifests or None)
+    except ConfigError as error:
+        mistakes += tuple(str(error).splitlines())
+    return Ground(
+        home=home, environ=environ, config=config, mistakes=mistakes, manifests=manifests, broken=broken, ask=ask, holder=holder(home),
+        machine=machine or Machine(), now=now or datetime.now(UTC), version=ohmo.__version__,
+    )  # fmt: skip
+
+
+def holder(home: Home) -> str | None:
+    """The pid of whoever holds the lock of the home; None when nobody does."""
+    try:
+        descriptor = os.open(home.lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def examine(ground: Ground, *, live: bool = False, only: Sequence[str] = ()) -> list[Result]:
+    """``only``: names, or the part before their dot."""
+    return [Result(one, _look(one, ground, live=live)) for one in checks() if _wanted(one, only)]
+
+
+def mend(ground: Ground, results: Sequence[Result], again: Callable[[], Ground]) -> list[Result]:
+    """Mends what is marked so and was found wanting, then looks at everything again."""
+    done: dict[str, str] = {}
+    for one in results:
+        if one.check.mend is not None and one.finding.state in ("warning", "problem", "note") and one.finding.next:
+            try:
+                done[one.check.name] = one.check.mend(ground)
+            except (OSError, OhmoError) as error:
+                done[one.check.name] = f"could not be mended: {getattr(error, 'strerror', None) or error}"
+    if not done:
+        return list(results)
+    fresh = again()
+    return [
+        Result(one.check, one.finding if one.check.live else _look(one.check, fresh, live=False), done.get(one.check.name, ""))
+        for one in results
+    ]
+
+
+def _wanted(check: Check, only: Sequence[str]) -> bool:
+    return not only or check.name in only or check.name.partition(".")[0] in only
+
+
+def _look(check: Check, ground: Ground, *, live: bool) -> Finding:
+    if check.live and not live:
+        return skipped("asked only with --live")
+    try:
+        return check.examine(ground)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return problem(f"{place}{error.strerror or error}", "see that this file can be read by you, then ask again")
+    except OhmoError as error:
+        return problem(str(error), "mend this first, then ask again")

@@ -1,0 +1,102 @@
+"""One real question to a model, and what its failure means in the owner's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ohmo.assembly.agent import endpoint_of
+from ohmo.config.load import Config
+from ohmo.config.models import Profile
+from ohmo.contracts.errors import BadKey, ConfigError, NoSuchModel, Overloaded, ProviderError, Refused, TimedOut, TooLong
+from ohmo.contracts.messages import Text, UserStep
+from ohmo.contracts.provider import ModelRequest, Reply, Section
+from ohmo.discovery import load, scan
+from ohmo.lifecycle import within
+from ohmo.providers import build
+from ohmo.providers.streams import streaming
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """``who``: provider and model. ``text``: what is wrong; ``next``: the step."""
+
+    fine: bool
+    who: str
+    text: str = ""
+    next: str = ""
+    offline: bool = False
+
+
+async def try_model(config: Config, environ: Mapping[str, str], name: str, profile: Profile, *, limit: float = 30.0) -> Trial:
+    """Asks for one word, without tools and without retries. ``limit``: seconds for everything, the import of the SDK too."""
+    try:
+        model = await build.model([endpoint_of(name, profile, config)], build.covers(scan), load, environ)
+    except ConfigError as error:
+        return Trial(False, profile.provider, str(error), "ohmo config edit")
+    who = f"{model.provider.name} {model.model}"
+    if model.model == "offline":
+        return Trial(True, "the offline provider", offline=True)
+    request = ModelRequest(
+        model.model, (Section("base", "You are a health check. Answer with one word."),), (), (UserStep((Text("Say: ready"),), "doctor", "notice"),),
+        64, None, "check",
+    )  # fmt: skip
+    try:
+        said = await within(limit, _ask(model, request))
+    except (ProviderError, TimeoutError) as error:
+        return _explained(who, model.model, error, limit)
+    finally:
+        await model.aclose()
+    if said:
+        return Trial(True, who)
+    return Trial(
+        False,
+        who,
+        f"{who} answered with nothing",
+        "try another model of the endpoint, or raise its output limit; weak models do this at times",
+    )
+
+
+async def _ask(model: build.Model, request: ModelRequest) -> bool:
+    said = False
+    async with streaming(model.parts[0].stream, request) as events:  # the bare endpoint: a chain would wait and try again
+        async for event in events:
+            if isinstance(event, Reply):
+                said = any(isinstance(block, Text) and block.text.strip() for block in event.step.blocks)
+    return said
+
+
+def _explained(who: str, model: str, error: Exception, limit: float) -> Trial:
+    line = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+    match error:
+        case NoSuchModel():
+            return Trial(
+                False,
+                who,
+                f"the gateway has no route for model {model} (404: {line})",
+                "write a model it has into models:, or mend base_url",
+            )
+        case BadKey():
+            return Trial(
+                False, who, f"the key is not accepted ({line})", "make a new key in the provider's console, put it where api_key points"
+            )
+        case Overloaded():
+            return Trial(
+                False,
+                who,
+                f"the endpoint is overloaded or out of quota ({line})",
+                "wait, look at the plan's limits, or add a fallback profile",
+            )
+        case TimedOut() | TimeoutError():
+            return Trial(False, who, f"no answer within {limit:.0f} s ({line})", "see that base_url is right and the network reaches it")
+        case TooLong():
+            return Trial(False, who, f"even one word is too long for {model} ({line})", "load the model with a larger context")
+        case Refused():
+            return Trial(
+                False,
+                who,
+                f"the endpoint refuses the request ({line})",
+                "see that provider and base_url speak the same wire (anthropic or openai)",
+            )
+        case _:
+            return Trial(False, who, f"the endpoint cannot be used ({line})", "see that base_url is right and something listens there")

@@ -1,0 +1,250 @@
+"""Backups: one verified archive of a home, made while the daemon works, and taken back as a whole."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, cast
+
+from ohmo.contracts.errors import StoreError
+from ohmo.store.inspection import counts, problem, reading, version
+from ohmo.store.schema import NewerSchema
+
+FORMAT = 1
+DATABASE = "ohmo.db"
+MANIFEST = "manifest.json"
+FILES = ("config.yaml", "SOUL.md", "USER.md", "AGENTS.md", "hooks.yaml", "keybindings.yaml")
+FOLDERS = ("memory", "skills", "agents", "plugins", "recipes", "state")  # state: cursors of channels, keys of Matrix devices
+MEDIA = "media"
+_NAME, _STAMP, _SUFFIX = "ohmo-", "%Y%m%dT%H%M%SZ", ".tar.gz"
+_SQLITE = b"SQLite format 3\0"
+_CHUNK = 1 << 20
+
+
+class BackupError(StoreError):
+    """A backup could not be made or taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    path: Path
+    made: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a backup holds. ``rows``: of the store, by table; empty when the store is not a file."""
+
+    path: Path
+    files: int
+    rows: Mapping[str, int]
+    size: int  # bytes of the archive
+
+
+def backups(folder: Path) -> list[Backup]:
+    """Those in ``folder``, oldest first. Whatever bears a backup's name was verified before it got it."""
+    found: list[Backup] = []
+    for path in folder.glob(f"{_NAME}*{_SUFFIX}") if folder.is_dir() else ():
+        stamp = path.name.removeprefix(_NAME).removesuffix(_SUFFIX).partition("-")[0]
+        with suppress(ValueError):
+            found.append(Backup(path, datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)))
+    return sorted(found, key=lambda one: (one.made, one.path.name))
+
+
+def prune(folder: Path, keep: int) -> list[Path]:
+    """All but the newest ``keep`` go. Returns what went."""
+    old = [one.path for one in backups(folder)[:-keep]] if keep > 0 else []
+    for path in old:
+        path.unlink(missing_ok=True)
+    return old
+
+
+def make_backup(home: Path, database: Path | None, target: Path, now: datetime, *, media: bool = False, ohmo: str = "") -> Made:
+    """Blocking; the daemon may go on writing. ``target``: a folder, or the archive's own path. ``database`` None: the store is elsewhere and not in it.
+
+    The archive gets its name only after it was unpacked and compared. Raises BackupError (disk, damaged store); nothing is left behind then."""
+    path = _path(target, now)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sweep(path.parent)
+        with tempfile.TemporaryDirectory(prefix=".backup-", dir=path.parent) as folder:
+            return _make(home, database, path, now, Path(folder), media=media, ohmo=ohmo)
+    except sqlite3.Error as error:
+        raise BackupError(f"{database}: cannot be copied ({error}); ohmo store check tells what is wrong") from error
+    except (OSError, tarfile.TarError) as error:
+        raise BackupError(f"{path}: cannot be written ({getattr(error, 'strerror', None) or error})") from error
+
+
+def _make(home: Path, database: Path | None, path: Path, now: datetime, work: Path, *, media: bool, ohmo: str) -> Made:
+    stage = work / "stage"
+    stage.mkdir()
+    rows: dict[str, int] = {}
+    if database is not None and database.exists():
+        with closing(reading(database)) as source:
+            source.execute("VACUUM INTO ?", (str(stage / DATABASE),))
+        with closing(reading(stage / DATABASE)) as copy:
+            rows = counts(copy)
+    for name in (*FILES, *FOLDERS, *((MEDIA,) if media else ())):
+        _take(home / name, stage / name)
+    sums = {str(found.relative_to(stage)): _entry(found) for found in sorted(stage.rglob("*")) if found.is_file()}
+    told = {"format": FORMAT, "made": now.isoformat(), "ohmo": ohmo, "media": media, "rows": rows, "files": sums}
+    (stage / MANIFEST).write_text(json.dumps(told, indent=1, sort_keys=True), encoding="utf-8")
+    draft = work / "draft"
+    _pack(stage, draft)
+    shutil.rmtree(stage)
+    if (wrong := wrong_with(draft)) is not None:
+        raise BackupError(f"{path}: the copy is not what was copied ({wrong}); is the disk sound?")
+    draft.chmod(0o600)
+    draft.replace(path)
+    _sync(path.parent)
+    return Made(path, len(sums), rows, path.stat().st_size)
+
+
+def _path(target: Path, now: datetime) -> Path:
+    if target.name.endswith(_SUFFIX) and not target.is_dir():
+        return target
+    stem = f"{_NAME}{now.astimezone(UTC):{_STAMP}}"
+    path = target / f"{stem}{_SUFFIX}"
+    number = 2
+    while path.exists():
+        path, number = target / f"{stem}-{number}{_SUFFIX}", number + 1
+    return path
+
+
+def _sweep(folder: Path) -> None:
+    """Work folders of backups that were killed."""
+    for path in folder.glob(".backup-*"):
+        with suppress(OSError):
+            if path.is_dir() and time.time() - path.stat().st_mtime > 3_600:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _take(source: Path, target: Path) -> None:
+    """Files and folders; links, sockets and half-written files stay. An SQLite file (a device's keys) is copied as a database."""
+    if source.is_symlink() or not source.exists():
+        return
+    if source.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+        for entry in sorted(source.iterdir()):
+            _take(entry, target / entry.name)
+    elif source.is_file() and not source.name.endswith(("-wal", "-shm", "-journal")):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if _is_database(source):
+            with closing(reading(source)) as old:
+                old.execute("VACUUM INTO ?", (str(target),))
+        else:
+            with suppress(FileNotFoundError):  # gone since it was listed
+                shutil.copyfile(source, target)
+        if target.exists():
+            target.chmod(stat.S_IMODE(source.stat().st_mode) if source.exists() else 0o600)
+
+
+def _is_database(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(16) == _SQLITE
+
+
+def _entry(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"sha256": hashlib.file_digest(file, "sha256").hexdigest(), "size": path.stat().st_size}
+
+
+def _pack(stage: Path, draft: Path) -> None:
+    with draft.open("wb") as raw:
+        os.fchmod(raw.fileno(), 0o600)
+        with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed, tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+            tar.add(stage / MANIFEST, MANIFEST)
+            for name in sorted(entry.name for entry in stage.iterdir() if entry.name != MANIFEST):
+                tar.add(stage / name, name)
+        raw.flush()
+        os.fsync(raw.fileno())
+
+
+def wrong_with(path: Path) -> str | None:
+    """Unpacks an archive aside and compares it with its own list; None: it can be taken back. Raises nothing: what cannot be read is wrong."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".backup-", dir=path.parent) as folder:
+            unpack(path, Path(folder))
+    except BackupError as error:
+        return str(error)
+    except (OSError, sqlite3.Error) as error:
+        return f"it cannot be unpacked ({getattr(error, 'strerror', None) or error})"
+    return None
+
+
+def unpack(path: Path, folder: Path) -> Mapping[str, int]:
+    """Everything of the archive into the empty ``folder``, compared with its list; returns the rows of its store. Raises BackupError, OSError."""
+    told = _extract(path, folder)
+    files = cast("dict[str, dict[str, Any]]", told["files"])
+    there = {str(found.relative_to(folder)) for found in folder.rglob("*") if found.is_file()} - {MANIFEST}
+    for lost in sorted(files.keys() - there):
+        raise BackupError(f"{lost} is missing")
+    for more in sorted(there - files.keys()):
+        raise BackupError(f"{more} is not on its list")
+    for name, entry in files.items():
+        if _entry(folder / name) != entry:
+            raise BackupError(f"{name} is not what was backed up")
+    rows = cast("dict[str, int]", told["rows"])
+    if DATABASE in files:
+        _compare(folder / DATABASE, rows)
+    return rows
+
+
+def _compare(database: Path, rows: Mapping[str, int]) -> None:
+    try:
+        if (wrong := problem(database)) is not None:
+            raise BackupError(f"its store is damaged ({wrong})")
+        version(database)
+        with closing(reading(database)) as copy:
+            if counts(copy) != rows:
+                raise BackupError("its store has other rows than were counted")
+    except NewerSchema as error:
+        raise BackupError(str(error)) from error
+
+
+def _extract(path: Path, folder: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as raw, gzip.open(raw) as packed, tarfile.open(fileobj=cast("BinaryIO", packed), mode="r|") as tar:
+            for member in _members(tar):
+                tar.extract(member, folder, filter="data")
+        told: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise BackupError(f"{path}: no such file" if error.filename == str(path) else "it has no list of what it holds") from error
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, ValueError, OSError) as error:
+        raise BackupError(f"{path.name} is no whole backup ({str(error) or type(error).__name__})") from error
+    if not isinstance(told, dict) or not isinstance(told.get("files"), dict) or not isinstance(told.get("rows"), dict):  # pyright: ignore[reportUnknownMemberType]
+        raise BackupError("its list of what it holds cannot be read")
+    found = cast("dict[str, Any]", told)
+    if found.get("format") != FORMAT:
+        raise BackupError(f"it has format {found.get('format')}, this ohmo knows {FORMAT}: take it back with the ohmo that made it")
+    return found
+
+
+def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    known = {MANIFEST, DATABASE, *FILES, *FOLDERS, MEDIA}
+    for member in tar:
+        parts = PurePosixPath(member.name).parts
+        if not parts or parts[0] not in known or ".." in parts or not (member.isfile() or member.isdir()):
+            raise BackupError(f"it holds {member.name!r}, which no backup of ohmo holds")
+        yield member
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

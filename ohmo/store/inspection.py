@@ -1,0 +1,50 @@
+"""Looks at a store file nobody may change: for the doctor, for backups, for ``ohmo store check``."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from ohmo.store.health import problem_of
+from ohmo.store.reports import audit_report
+from ohmo.store.schema import MIGRATIONS, NewerSchema, newest
+from ohmo.store.writer import run
+
+
+def reading(path: Path) -> sqlite3.Connection:
+    """Read-only. The caller closes it. Raises sqlite3.Error."""
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30, isolation_level=None)
+
+
+def problem(path: Path) -> str | None:
+    """What is wrong with the file, in a few words; None: nothing. Raises NewerSchema, sqlite3.Error (it cannot be read just now)."""
+    return problem_of(path, newest(MIGRATIONS))
+
+
+def version(path: Path) -> int:
+    """Of the schema. Raises NewerSchema, sqlite3.Error."""
+    with closing(reading(path)) as connection:
+        row = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+    found = int(row[0]) if row is not None and str(row[0]).isdigit() else 0
+    if found > newest(MIGRATIONS):
+        raise NewerSchema(found, newest(MIGRATIONS))
+    return found
+
+
+def broken_laws(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """What ``ohmo inbox audit`` would name: states that contradict each other, broken audit chains."""
+    connection.execute("BEGIN")
+    try:
+        return run(connection, audit_report()).problems
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def counts(connection: sqlite3.Connection) -> dict[str, int]:
+    """Rows per table."""
+    names = [
+        str(row[0])
+        for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY 1")
+    ]
+    return {name: int(connection.execute(f'SELECT COUNT(*) FROM "{name}"').fetchone()[0]) for name in names}  # noqa: S608 - names of the schema

@@ -1,0 +1,103 @@
+"""Taking a backup back: what it replaces is kept aside, and a kill in the middle is finished by the next start."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ohmo.store.archive import DATABASE, MANIFEST, BackupError, unpack
+
+JOURNAL = "restoring"  # names the two folders while files are being exchanged
+_WITH_DATABASE = (f"{DATABASE}-wal", f"{DATABASE}-shm")
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """``aside``: where what was replaced lies; None: nothing was."""
+
+    rows: Mapping[str, int]
+    names: tuple[str, ...]
+    aside: Path | None
+
+
+def restore(archive: Path, home: Path, now: datetime) -> Restored:
+    """The caller owns the home (``ohmo.store.lock``). Nothing is changed before the whole archive was unpacked and compared. Raises BackupError, OSError."""
+    finish_restore(home)
+    stage = Path(tempfile.mkdtemp(prefix=".restore-", dir=home))
+    try:
+        rows = unpack(archive, stage)
+        (stage / MANIFEST).unlink()
+        names = tuple(sorted(entry.name for entry in stage.iterdir()))
+        aside = home / "quarantine" / f"before-restore-{now:%Y%m%dT%H%M%S}"
+        while aside.exists():
+            aside = aside.with_name(aside.name + "-")
+        _private(stage)
+        _write_journal(home, {"stage": stage.name, "aside": str(aside.relative_to(home))})
+    except BackupError as error:
+        shutil.rmtree(stage, ignore_errors=True)
+        raise BackupError(f"{archive}: {error}; nothing was changed") from error
+    except BaseException:
+        shutil.rmtree(stage, ignore_errors=True)
+        raise
+    finish_restore(home)
+    return Restored(rows, names, aside if aside.exists() else None)
+
+
+def finish_restore(home: Path) -> bool:
+    """Exchanges what a journal names; does nothing when there is none. May be repeated at any point. Returns whether there was one."""
+    journal = home / JOURNAL
+    try:
+        told: Any = json.loads(journal.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        for leftover in home.glob(".restore-*"):  # unpacked, but never begun
+            shutil.rmtree(leftover, ignore_errors=True)
+        return False
+    except ValueError as error:
+        raise BackupError(f"{journal}: cannot be read; run ohmo restore again") from error
+    stage, aside = home / str(told["stage"]), home / str(told["aside"])
+    aside.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in sorted(entry.name for entry in stage.iterdir()) if stage.exists() else ():
+        for old in (name, *(_WITH_DATABASE if name == DATABASE else ())):  # a log of the old store must never meet the new one
+            if (home / old).exists() and not (aside / old).exists():
+                (home / old).replace(aside / old)
+        (stage / name).replace(home / name)
+    shutil.rmtree(stage, ignore_errors=True)
+    if not any(aside.iterdir()):
+        aside.rmdir()
+    _sync(home)
+    journal.unlink()
+    _sync(home)
+    return True
+
+
+def _private(stage: Path) -> None:
+    for entry in (stage, *stage.rglob("*")):
+        entry.chmod(0o700 if entry.is_dir() else 0o600)
+        if entry.is_file():
+            with entry.open("rb") as file:
+                os.fsync(file.fileno())
+
+
+def _write_journal(home: Path, told: Mapping[str, str]) -> None:
+    draft = home / f"{JOURNAL}.new"
+    with draft.open("w", encoding="utf-8") as file:
+        json.dump(dict(told), file)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(home / JOURNAL)
+    _sync(home)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

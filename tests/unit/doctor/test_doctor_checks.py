@@ -1,0 +1,286 @@
+"""Every named check: one thing is broken, this check and no other says so, and its next step can be read."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ohmo.config.channels import RawChannel
+from ohmo.config.models import ChannelPolicy
+from ohmo.doctor.examination import checks, examine, mend
+from ohmo.store.inspection import problem
+
+sys.path.insert(0, str(Path(__file__).parent))
+from patient import Patient, channel
+
+Break = Callable[[Patient], object]
+
+
+def sql(patient: Patient, *statements: str) -> None:
+    with closing(sqlite3.connect(patient.home.database)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def arrival(state: str, *, at: int, ending: str = "NULL", ended: str = "NULL") -> tuple[str, str]:
+    thread = "INSERT INTO threads (thread, channel, account, chat, topic, person, ready_at) VALUES ('t', 'telegram', '1', '1', '', '', 1)"
+    columns = "thread, seq, sort, kind, message, album, person, said_at, at, ready_at, body, state, ending, ended_at"
+    values = f"'t', 1, '1', 'message', 'm', '', '1', {at}, {at}, {at}, '{{}}', '{state}', {ending}, {ended}"
+    return thread, f"INSERT INTO inbox ({columns}) VALUES ({values})"
+
+
+def ms(patient: Patient, **ago: float) -> int:
+    return int((patient.now - timedelta(**ago)).timestamp() * 1000)
+
+
+def damage(patient: Patient) -> None:
+    raw = bytearray(patient.home.database.read_bytes())
+    for at in range(1024, len(raw), 1024):
+        raw[at : at + 40] = b"\xff" * 40
+    patient.home.database.write_bytes(raw)
+
+
+def log(patient: Patient, **event: object) -> None:
+    patient.write("logs/ohmo.jsonl", json.dumps({"at": patient.now.isoformat(), **event}) + "\n")
+
+
+def machine(**fields: object) -> Break:
+    return lambda patient: patient.machine.update(fields)
+
+
+def without(name: str) -> Break:
+    return machine(has_program=lambda wanted: wanted != name)
+
+
+def without_module(name: str) -> Break:
+    return machine(has_module=lambda wanted: wanted != name)
+
+
+def said(**fields: object) -> Break:
+    return lambda patient: (patient.status or {}).update(fields)
+
+
+def edit(old: str, new: str) -> Break:
+    return lambda patient: patient.config(old, new)
+
+
+def mode(name: str, value: int) -> Break:
+    return lambda patient: (patient.home.root / name).chmod(value)
+
+
+def alone(then: Break | None = None) -> Break:
+    def do(patient: Patient) -> None:
+        patient.status = None
+        if then is not None:
+            then(patient)
+
+    return do
+
+
+def gone(patient: Patient) -> None:
+    patient.status = None
+    patient.environ["OHMO_HOME"] += "-elsewhere"
+
+
+TELEGRAM = "telegram: {enabled: true, groups: open}"
+# name: how it is broken, words of the next step, other checks that cannot but say something too
+BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
+    "backup.recent": (lambda p: [one.unlink() for one in p.home.backups.iterdir()], "ohmo backup", frozenset()),
+    "backup.whole": (lambda p: next(p.home.backups.iterdir()).write_bytes(b"no archive"), "delete it", frozenset()),
+    "channels.some": (lambda p: (p.config(TELEGRAM, "web: {enabled: false}"), p.config("telegram:1", "web:1")), "channels.web.enabled: true",
+                      frozenset({"configuration.reachable"})),
+    "channels.sdk": (without_module("telegram"), "pip install 'ohmo[telegram]'", frozenset()),
+    "channels.encryption": (
+        lambda p: (p.raw.append(RawChannel("matrix", ChannelPolicy(enabled=True, groups="open"), {"encryption": True})), without_module("olm")(p)),
+        "pip install 'ohmo[e2ee]'",
+        frozenset(),
+    ),
+    "channels.deaf": (edit("groups: open", "dm: off, groups: off"), "channels.telegram.dm: pairing", frozenset()),
+    "channels.groups": (edit(", groups: open", ""), "channels.telegram.allow.groups", frozenset()),
+    "channels.twins": (
+        edit(TELEGRAM, "telegram:\n    - {enabled: true, groups: open, account: a, token: env:TELEGRAM_TOKEN}\n"
+                       "    - {enabled: true, groups: open, account: b, token: env:TELEGRAM_TOKEN}"),
+        "its own token", frozenset(),
+    ),
+    "channels.starting": (lambda p: channel(p, "telegram", state="starting"), "ohmo logs", frozenset()),
+    "channels.refused": (lambda p: channel(p, "telegram", state="auth_failed", detail="Unauthorized"), "@BotFather", frozenset()),
+    "channels.conflict": (lambda p: channel(p, "telegram", state="conflict", detail="409"), "stop the other program", frozenset()),
+    "channels.connected": (lambda p: channel(p, "telegram", state="reconnecting", detail="no answer"), "--only channels.telegram", frozenset()),
+    "configuration.file": (edit("models: [fake-1]", "modls: [fake-1]"), "ohmo config edit", frozenset()),
+    "configuration.there": (
+        lambda p: (p.home.config.unlink(), p.environ.update(OHMO__OWNER='["web:1"]', OHMO__WORKSPACE=str(p.work))), "ohmo init", frozenset()
+    ),
+    "configuration.edited": (lambda p: p.write("config.edited.yaml", "x: 1"), "ohmo config edit", frozenset()),
+    "configuration.packages": (lambda p: setattr(p, "broken", ("entry point x: ImportError",)), "uninstall it", frozenset()),
+    "configuration.workspace": (lambda p: p.work.rmdir(), "--fix", frozenset()),
+    "configuration.wide": (lambda p: p.environ.update(HOME=str(p.work)), "workspace to a folder of its own", frozenset()),
+    "configuration.owner": (edit('owner: ["telegram:1"]', "owner: []"), "/whoami", frozenset()),
+    "configuration.reachable": (edit("telegram:1", "slack:U1"), "channels.slack.enabled: true", frozenset()),
+    "configuration.roles": (
+        edit("cron:", 'access: {roles: {admin: ["telegram:2"], guest: ["telegram:2"]}}\ncron:'), "remove one", frozenset()
+    ),
+    "configuration.rules": (edit("Bash(git status:*)", "WebFetch(example.org)"), "this rule in config.yaml", frozenset()),
+    "configuration.conflicts": (edit('allow: ["Bash(git status:*)"]', 'allow: ["Bash(git status:*)"], deny: [Bash]'), "one of the two", frozenset()),
+    "configuration.zone": (edit("Europe/Berlin", "Europe/Belrin"), "Europe/Berlin", frozenset()),
+    "configuration.port": (alone(machine(port_is_free=lambda host, port: False)), "7718", frozenset({"daemon.running"})),
+    "configuration.listen": (edit("cron:", 'control: {listen: "0.0.0.0:7717"}\ncron:'), "127.0.0.1:7717", frozenset()),
+    "configuration.store": (
+        lambda p: (p.config("cron:", 'store: {url: "postgresql://h/d"}\ncron:'), p.machine.update(has_module=lambda name: name != "asyncpg")),
+        "ohmo[postgres]", frozenset(),
+    ),
+    "configuration.backups": (edit("cron:", "backups: {every: null}\ncron:"), "every: 24h", frozenset()),
+    "configuration.secret": (
+        edit("provider: openai,", "provider: auto, api_key: file:/nowhere/key,"),
+        "put the key there",
+        frozenset(),
+    ),
+    "home.folder": (gone, "ohmo init", frozenset({"daemon.running", "configuration.there", "configuration.owner", "configuration.workspace"})),
+    "home.foreign": (
+        lambda p: (p.home.database.rename(p.home.root / "was.db"), p.write("gateway.json", "{}")), "--from openharness",
+        frozenset({"configuration.there", "configuration.owner", "configuration.workspace"}),
+    ),
+    "home.owner": (lambda p: p.machine.update(user=os.geteuid() + 1), "chown", frozenset()),
+    "home.mode": (mode("", 0o755), "chmod go=", frozenset()),
+    "home.folder_modes": (mode("state", 0o755), "chmod go=", frozenset()),
+    "home.database_mode": (mode("ohmo.db", 0o644), "chmod go=", frozenset()),
+    "home.token_mode": (lambda p: p.write("run/token", "x").chmod(0o644), "chmod go=", frozenset()),
+    "home.config_mode": (mode("config.yaml", 0o644), "chmod go=", frozenset()),
+    "home.folders": (lambda p: (p.home.root / "spill").rmdir(), "--fix", frozenset()),
+    "home.writable": (lambda p: p.machine.update(may_write=lambda path: path.name != "media"), "chmod u+rwx", frozenset()),
+    "home.local": (
+        lambda p: p.machine.update(mounts=lambda: f"1 1 0:1 / {p.home.root} rw - nfs4 server:/x rw\n"), "local disk", frozenset()
+    ),
+    "home.room": (machine(room=lambda path: (2**20, 10**6)), "make room", frozenset()),
+    "home.entries": (machine(room=lambda path: (10 * 2**30, 3)), "df -i", frozenset()),
+    "home.leftovers": (lambda p: p.write(".config.yaml.abcd1234", "half", age=timedelta(hours=2)), "--fix", frozenset()),
+    "home.pages": (lambda p: (p.home.root / "SOUL.md").unlink(), "ohmo init", frozenset()),
+    "home.text": (lambda p: p.write("USER.md", b"\xff\xfe\xff"), "UTF-8", frozenset()),
+    "home.socket": (alone(lambda p: p.write("run/ohmo.sock", "")), "--fix", frozenset({"daemon.running"})),
+    "home.quarantine": (lambda p: p.write("quarantine/ohmo.db-1/ohmo.db", "x"), "ohmo inbox audit", frozenset()),
+    "machine.python": (machine(python=(3, 10)), "Python 3.11", frozenset()),
+    "machine.encoding": (machine(encoding="ascii"), "LANG=C.UTF-8", frozenset()),
+    "machine.files": (machine(open_files=lambda: 64), "ulimit -n", frozenset()),
+    "machine.memory": (machine(memory=lambda: "MemAvailable: 1000 kB\n"), "stop what you do not need", frozenset()),
+    "machine.root": (machine(user=0), "user of its own", frozenset() if os.geteuid() == 0 else frozenset({"home.owner"})),
+    "machine.bash": (without("bash"), "apt install bash", frozenset()),
+    "machine.git": (without("git"), "apt install git", frozenset()),
+    "machine.rg": (without("rg"), "apt install ripgrep", frozenset()),
+    "machine.bwrap": (without("bwrap"), "apt install bubblewrap", frozenset()),
+    "machine.uvloop": (without_module("uvloop"), "pip install uvloop", frozenset()),
+    "machine.traces": (
+        lambda p: (p.environ.update(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:4318"), without_module("opentelemetry.sdk")(p)),
+        "ohmo[otel]", frozenset(),
+    ),
+    "model.key": (
+        lambda p: (p.environ.pop("OPENAI_API_KEY"), p.config('{provider: openai, base_url: "http://127.0.0.1:1", models: [fake-1], ', "{")),
+        "ANTHROPIC_API_KEY", frozenset(),
+    ),
+    "model.chain": (edit("fallback: [second]}", "fallback: [same]}\n  same: {provider: openai, base_url: \"http://127.0.0.1:1\", models: [fake-1]}"), "remove same",
+                    frozenset()),
+    "model.wire": (edit("http://127.0.0.1:1", "http://gateway.example"), "https://", frozenset()),
+    "daemon.running": (alone(), "ohmo run", frozenset()),
+    "daemon.answers": (lambda p: setattr(p, "deaf", True), "kill 4711", frozenset()),
+    "daemon.ready": (said(ready=False), "ohmo logs", frozenset()),
+    "daemon.version": (said(version="0.0.1"), "ohmo service restart", frozenset()),
+    "daemon.warnings": (said(warnings=["the store was damaged"]), "ohmo status", frozenset()),
+    "daemon.model": (said(model="offline"), "docs/models.md", frozenset()),
+    "daemon.questions": (said(turns_parked=2), "ohmo approvals list", frozenset()),
+    "log.writable": (lambda p: (log(p, event="x"), p.machine.update(may_write=lambda path: path.suffix != ".jsonl")), "chmod u+rw", frozenset()),
+    "log.errors": (lambda p: log(p, level="error", event="channel_failed"), "--level error", frozenset()),
+    "log.lost": (lambda p: log(p, level="warning", event="log.lost", lines=7), "disk", frozenset()),
+    "store.sound": (damage, "ohmo restore", frozenset()),
+    "store.version": (lambda p: sql(p, "UPDATE meta SET value = '999' WHERE name = 'schema'"), "ohmo restore", frozenset()),
+    "store.log": (lambda p: os.truncate(p.write("ohmo.db-wal", b""), 300 * 2**20), "ohmo store compact", frozenset()),
+    "store.hollow": (
+        lambda p: sql(p, "CREATE TABLE big (x BLOB)", "INSERT INTO big VALUES (zeroblob(70000000))", "DROP TABLE big"), "ohmo store compact",
+        frozenset(),
+    ),
+    "store.laws": (
+        lambda p: sql(p, *arrival("waiting", at=ms(p)), "UPDATE threads SET ready_at = NULL"), "ohmo inbox audit", frozenset(),
+    ),
+    "store.dead_letters": (lambda p: sql(p, *arrival("ended", at=ms(p), ending="'dead'", ended="1")), "ohmo inbox retry", frozenset()),
+    "store.dead_posts": (
+        lambda p: sql(p, *arrival("ended", at=ms(p), ending="'answered'", ended="1"),
+                      "INSERT INTO outbox (id, thread, seq, channel, account, kind, body, state, at, ready_at, expires, ttl, ended_at)"
+                      " VALUES ('o', 't', 2, 'telegram', '1', 'message', '{}', 'dead', 1, 1, 1, 1, 1)"),
+        "ohmo outbox retry", frozenset(),
+    ),
+    "store.waiting": (lambda p: sql(p, *arrival("waiting", at=ms(p, hours=1))), "ohmo inbox why", frozenset()),
+    "store.clock": (lambda p: sql(p, *arrival("ended", at=ms(p, hours=-2), ending="'answered'", ended="1")), "timedatectl", frozenset()),
+    "store.asking": (
+        lambda p: sql(p, "INSERT INTO people (channel, account, person, name, role, at) VALUES ('telegram', '1', '2', 'Eve', 'asking', 1)"),
+        "ohmo pairing approve", frozenset(),
+    ),
+}  # fmt: skip
+USUAL = frozenset({"machine.root"} if os.geteuid() == 0 else ())  # tests may run as root
+LIVE = frozenset(one.name for one in checks() if one.live)
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> Patient:
+    return Patient(tmp_path)
+
+
+def wanting(patient: Patient) -> set[str]:
+    return {one.check.name for one in examine(patient.ground()) if one.finding.state in ("problem", "warning", "note")}
+
+
+def test_every_check_has_a_test_that_breaks_it() -> None:
+    names = [one.name for one in checks()]
+    assert len(names) == len(set(names)) >= 40
+    assert set(BREAKS) == set(names) - LIVE
+
+
+def test_nothing_is_wrong_with_the_healthy(patient: Patient) -> None:
+    assert wanting(patient) <= USUAL
+    assert not [one for one in examine(patient.ground()) if one.finding.state == "skipped" and not one.check.live]
+
+
+@pytest.mark.parametrize("name", sorted(BREAKS))
+def test_a_check_finds_exactly_what_was_broken(name: str, patient: Patient) -> None:
+    broken, step, also = BREAKS[name]
+    broken(patient)
+    found = {one.check.name: one.finding for one in examine(patient.ground())}
+    assert found[name].state in ("problem", "warning", "note"), found[name]
+    assert step in found[name].next
+    assert "\n" not in found[name].text + found[name].next
+    assert wanting(patient) - (USUAL - {name}) - also == {name}
+
+
+MENDABLE = sorted(one.name for one in checks() if one.mend is not None)
+
+
+@pytest.mark.parametrize("name", MENDABLE)
+def test_what_is_marked_fixable_is_mended_and_may_be_mended_again(name: str, patient: Patient) -> None:
+    BREAKS[name][0](patient)
+    real = name in ("home.writable", "log.writable")  # whether a file may be written is asked of the machine, which the test stands for
+    if real:
+        patient.machine["may_write"] = lambda path: not path.is_relative_to(patient.home.root) or bool(path.stat().st_mode & 0o200)
+        (patient.home.log if name == "log.writable" else patient.home.media).chmod(0o400 if name == "log.writable" else 0o500)
+    for _ in range(2):
+        ground = patient.ground()
+        results = mend(ground, examine(ground), patient.ground)
+        found = next(one for one in results if one.check.name == name)
+        assert found.finding.state in ("ok", "skipped"), found
+    assert not found.mended  # the second time there was nothing to mend
+
+
+def stamps(home: Path) -> dict[Path, int]:
+    """SQLite's shared memory is touched by every reader."""
+    return {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file() and path.suffix != ".db-shm"}
+
+
+def test_mending_changes_nothing_of_the_healthy(patient: Patient) -> None:
+    before = stamps(patient.home.root)
+    ground = patient.ground()
+    mend(ground, examine(ground), patient.ground)
+    assert stamps(patient.home.root) == before
+    assert problem(patient.home.database) is None

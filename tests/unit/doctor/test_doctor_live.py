@@ -1,0 +1,113 @@
+"""What --live asks: a scripted model server on loopback, and platforms nobody answers for."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ohmo.doctor.contract import Finding
+from ohmo.doctor.examination import examine
+from tests.platforms.model.script import Turn
+from tests.platforms.model.server import ModelServer, serving
+
+sys.path.insert(0, str(Path(__file__).parent))
+from patient import Patient
+
+
+class Served:
+    """The model server on a loop of its own, because a check brings its own loop."""
+
+    def __init__(self) -> None:
+        self.server = ModelServer()
+        self._up, self._down = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+
+    async def _serve(self) -> None:
+        async with serving(self.server):
+            self._up.set()
+            await asyncio.to_thread(self._down.wait)
+
+    def __enter__(self) -> ModelServer:
+        self._thread.start()
+        assert self._up.wait(20)
+        return self.server
+
+    def __exit__(self, *_: object) -> None:
+        self._down.set()
+        self._thread.join(20)
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with Served() as server:
+        yield server
+
+
+@pytest.fixture
+def patient(tmp_path: Path, model: ModelServer) -> Patient:
+    found = Patient(tmp_path)
+    found.config("http://127.0.0.1:1", f"{model.url}/v1")
+    found.config("http://127.0.0.1:2", model.url)
+    return found
+
+
+def asked(patient: Patient, name: str) -> Finding:
+    return next(one.finding for one in examine(patient.ground(), live=True, only=(name,)))
+
+
+@pytest.mark.parametrize(
+    ("turn", "text", "step"),
+    [
+        (Turn(status=404, kind="model_not_found", message="no such model"), "the gateway has no route for model fake-1", "models:"),
+        (Turn(status=401, kind="invalid_api_key", message="wrong key"), "the key is not accepted", "make a new key"),
+        (Turn(empty=True), "answered with nothing", "another model"),
+        (Turn(status=529, kind="overloaded_error", message="busy"), "overloaded", "fallback"),
+        (Turn(status=400, message="this field is not known"), "refuses the request", "same wire"),
+    ],
+)
+def test_a_model_that_does_not_answer_is_told_with_the_next_step(
+    turn: Turn, text: str, step: str, patient: Patient, model: ModelServer
+) -> None:
+    model.next(turn)
+    found = asked(patient, "model.answers")
+    assert found.state == "problem"
+    assert text in found.text
+    assert step in found.next
+    assert model.count == 1  # nothing is tried again
+
+
+def test_model_and_fallback_that_answer_are_right(patient: Patient, model: ModelServer) -> None:
+    assert asked(patient, "model.answers").state == "ok"
+    assert asked(patient, "model.fallback").state == "ok"
+    model.next(Turn(status=401, kind="authentication_error", message="wrong key"))
+    assert "make a new key" in asked(patient, "model.fallback").next
+
+
+def test_nothing_is_asked_without_live(patient: Patient, model: ModelServer) -> None:
+    assert {one.finding.state for one in examine(patient.ground(), only=("model.answers", "channels.telegram"))} == {"skipped"}
+    assert model.count == 0
+
+
+CHANNELS = {
+    "telegram": "telegram: {enabled: true, groups: open, api_url: @URL}",
+    "slack": "slack: {enabled: true, groups: open, bot_token: env:BOT, app_token: env:APP, api_url: @URL/api/}",
+    "matrix": 'matrix: {enabled: true, groups: open, homeserver: @URL, user: "@o:x", access_token: env:BOT}',
+}
+
+
+@pytest.mark.parametrize("name", sorted(CHANNELS))
+def test_a_platform_that_cannot_be_reached_is_told_with_the_next_step(name: str, patient: Patient) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        patient.environ.update(BOT="xoxb-1", APP="xapp-1")
+        patient.config("telegram: {enabled: true, groups: open}", CHANNELS[name].replace("@URL", url))
+        found = asked(patient, f"channels.{name}")
+    assert found.state == "problem", found
+    assert "network, proxy, api_url" in found.next
