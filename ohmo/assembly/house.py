@@ -184,7 +184,7 @@ def _control(
         reports=store, status=truth, watch=HouseWatch(bus, store), publish_wake=partial(publish_wake, bus),
         approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint),
         people=HousePeople(store, access, seams.clock, config.access.default_role), repair=store, parse_address=address_parser(board),
-        browser=wired.browser,
+        browser=wired.browser, log=config.home.log,
     )  # fmt: skip
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = seams.environ.get("XDG_RUNTIME_DIR")

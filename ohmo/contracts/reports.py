@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -22,6 +22,7 @@ class Counts:
     oldest_waiting: datetime | None
     turns_open: int
     turns_parked: int
+    oldest: Mapping[str, datetime] = field(default_factory=dict[str, datetime])  # the oldest that waits or is taken, by channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class ArrivalInfo:
     reason: str | None
     turn: str | None
     arrival: Arrival
+    stored: datetime | None = None
+    ended: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +86,87 @@ class UsageTotal:
     written: int
     output: int
     micro_usd: int
+    person: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnUsage:
+    """What one turn cost so far, by model."""
+
+    turn: str
+    model: str
+    calls: int
+    input: int
+    cached: int
+    written: int
+    output: int
+    micro_usd: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a list that is newest first goes on: behind the item that stood here. ``at``: ms UTC. What moved up meanwhile is at the list's top,
+    so going on from a spot leaves nothing out."""
+
+    group: int
+    at: int
+    id: str
+    seq: int = 0
+
+
+def spot_of(item: ThreadInfo | ArrivalInfo | OutRow) -> Spot:
+    """The spot of an item of ``threads``, ``inbox`` or ``outbox``."""
+    match item:
+        case ThreadInfo():
+            return Spot(0, _ms(item.last_at), item.thread)
+        case ArrivalInfo(state="ended"):
+            return Spot(2, _ms(item.ended), item.thread, item.seq)
+        case ArrivalInfo():
+            return Spot(0 if item.state == "waiting" else 1, _ms(item.stored), item.thread, item.seq)
+        case OutRow(ended=None):
+            return Spot(0, _ms(item.started), item.row.id)
+        case OutRow():
+            return Spot(1, _ms(item.ended), item.row.id)
+
+
+def _ms(at: datetime | None) -> int:
+    return 0 if at is None else round(at.timestamp() * 1000)
 
 
 class Reports(Protocol):
     """Read only; never waits for the writer."""
 
     async def counts(self) -> Counts: ...
-    async def threads(self, *, limit: int = 100, channel: str | None = None) -> list[ThreadInfo]: ...
-    async def thread(self, thread: str) -> ThreadInfo | None: ...
-    async def find_thread(self, address: Address, person_scope: str = "") -> str | None: ...
-    async def history(self, thread: str, *, since: int = 0, limit: int = 500) -> list[HistoryItem]:
-        """Arrivals, steps and posts of one thread with seq > ``since``, in seq order. A post whose row changed state keeps its seq."""
+    async def threads(self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None) -> list[ThreadInfo]:
+        """Newest first."""
         ...
 
-    async def inbox(self, *, state: str | None = None, limit: int = 100) -> list[ArrivalInfo]: ...
-    async def outbox(self, *, state: str | None = None, limit: int = 100) -> list[OutRow]: ...
+    async def thread(self, thread: str) -> ThreadInfo | None: ...
+    async def find_thread(self, address: Address, person_scope: str = "") -> str | None: ...
+    async def history(self, thread: str, *, since: int = 0, limit: int = 500, before: int | None = None) -> list[HistoryItem]:
+        """Arrivals, steps and posts of one thread with seq > ``since``, in seq order. A post whose row changed state keeps its seq.
+        With ``before`` the last ones below that number instead of the first ones."""
+        ...
+
+    async def inbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[ArrivalInfo]:
+        """What waits, what is taken, what ended last; each newest first. ``state``: a state or an ending."""
+        ...
+
+    async def outbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[OutRow]:
+        """What is on its way, then what ended last; each newest first."""
+        ...
+
+    async def posts(self, ids: Sequence[str]) -> list[OutRow]:
+        """These rows as they are now; unknown ids are left out."""
+        ...
+
     async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None: ...
-    async def usage(self, *, days: int = 30) -> list[UsageTotal]: ...
+    async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
+        """By day and model, and by person when asked for."""
+        ...
+
+    async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
+        """Of the turns of one thread that spent something on the UTC day of ``since`` or later."""
+        ...
+
     async def audit_report(self) -> AuditReport: ...

@@ -141,6 +141,8 @@ class OutRow:
     expires: datetime
     started: datetime  # when the row was written
     replaces: tuple[Receipt, ...] = ()  # receipts of the target, when there is one and it was sent
+    error: str | None = None  # why the last try failed
+    ended: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ class PersonRow:
 class Hint:
     """Something may have changed; never the truth, only a reason to look. Empty fields mean "any"."""
 
-    kind: Literal["ready", "post", "approval", "job", "any"]
+    kind: Literal["ready", "post", "approval", "job", "state", "any"]  # state: only who shows things to people needs to look
     thread: str = ""
     channel: str = ""
     account: str = ""

@@ -12,12 +12,11 @@ from pydantic import Field
 from channels.contract import Attachment, Inbound
 from channels.web.client import Browser
 from channels.web.files import plain_name
-from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
+from ohmo.contracts.reports import ArrivalInfo, Reports
 from ohmo.contracts.store import OutRow
 from ohmo.control.answers import Refusal, Wanted, answer, body_of, number
+from ohmo.control.titles import Titles
 
-_TITLE = 80  # characters
 _INLINE = frozenset({".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}.items())
 _BLOCK = 64 * 1024
 
@@ -46,10 +45,10 @@ class Pressing(Wanted):
 
 
 class Chat:
-    def __init__(self, reports: Reports, browser: Browser | None) -> None:
+    def __init__(self, reports: Reports, browser: Browser | None, titles: Titles) -> None:
         self._reports = reports
         self._browser = browser
-        self._titles: dict[str, str] = {}
+        self._titles = titles
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -64,7 +63,7 @@ class Chat:
         """Newest first, with the commands a person may type."""
         infos = await self._reports.threads(limit=number(request, "limit", 100, 1000), channel="web")
         chats = [
-            {"chat": i.address.chat, "thread": i.thread, "title": await self._title(i), "last_at": i.last_at, "state": i.state}
+            {"chat": i.address.chat, "thread": i.thread, "title": await self._titles.of(i), "last_at": i.last_at, "state": i.state}
             for i in infos
         ]
         return answer({"chats": chats, "commands": self._need().commands, "max_file": self._need().max_file})
@@ -102,33 +101,10 @@ class Chat:
             raise Refusal(404, f"{name} is not here any more")
         return _file_response(path, name)
 
-    async def _title(self, info: ThreadInfo) -> str:
-        """The chosen title, else how the first message begins; that never changes, so it is read once."""
-        if info.title:
-            return info.title
-        if info.thread not in self._titles:
-            items = await self._reports.history(info.thread, limit=3)
-            text = next((words for item in items if isinstance(item, ArrivalInfo) and (words := _words(item))), "")
-            if not text:
-                return ""
-            self._titles[info.thread] = text
-        return self._titles[info.thread]
-
     def _need(self) -> Browser:
         if self._browser is None:
             raise Refusal(404, "the browser chat is switched off (channels.web.enabled)")
         return self._browser
-
-
-def _words(item: ArrivalInfo) -> str:
-    match item.arrival:
-        case Inbound(text=text, attachments=attachments):
-            words = " ".join(text.split()) or ", ".join(a.name for a in attachments)
-        case Wake(prompt=prompt):
-            words = " ".join(prompt.split())
-        case _:
-            return ""
-    return words if len(words) <= _TITLE else words[: _TITLE - 1] + "…"
 
 
 def _file(item: object, index: int) -> tuple[str, str]:

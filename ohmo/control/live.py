@@ -13,6 +13,7 @@ from ohmo.contracts.store import Hint
 from ohmo.control.ports import Watch
 
 _LAG = 2048  # events one slow reader may have waiting; then it gets a snapshot instead
+_KEPT = 4096  # entries of the journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,36 +28,78 @@ class Snapshot:
 NOTHING = Snapshot("", "", "")
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Something durable is different: ``what`` as in ``Hint.kind``. Lists that show it ask again; ``thread`` empty: any."""
+
+    what: str
+    thread: str
+
+
+Told = tuple[int, str, Event | Changed]
+"""Its number in the journal (0: it has none, it may be lost), thread, and what happened."""
+
+
+class Journal:
+    """What a reader of the whole house must not miss, numbered; as much as fits. The numbers of another life of the daemon mean nothing here."""
+
+    def __init__(self, epoch: str) -> None:
+        self._epoch = epoch
+        self._told: deque[Told] = deque(maxlen=_KEPT)
+        self.last = 0
+
+    def add(self, thread: str, event: Event | Changed) -> Told:
+        self.last += 1
+        told = (self.last, thread, event)
+        self._told.append(told)
+        return told
+
+    def mark(self, number: int) -> str:
+        """The id a reader comes back with."""
+        return f"{self._epoch}-{number}"
+
+    def since(self, mark: str) -> list[Told] | None:
+        """What came after a mark; None when that cannot be said any more."""
+        epoch, _, text = mark.rpartition("-")
+        if epoch != self._epoch or not text.isascii() or not text.isdigit() or int(text[:18]) > self.last:
+            return None
+        number = int(text)
+        first = self._told[0][0] if self._told else self.last + 1
+        return None if number + 1 < first else [told for told in self._told if told[0] > number]
+
+
 class Listener:
-    """One open stream. ``thread`` None: everything. ``bell`` rings when there is a reason to look."""
+    """One open stream. ``thread`` None: everything. ``bell`` rings when there is a reason to look; ``stirred``: because of a commit."""
 
     def __init__(self, thread: str | None, bell: asyncio.Event) -> None:
         self.thread = thread
         self.bell = bell
         self.lost = False
-        self._events: deque[tuple[str, Event]] = deque()
+        self.stirred = True
+        self._events: deque[Told] = deque()
 
-    def hear(self, thread: str, event: Event) -> None:
-        if self.thread is not None and thread != self.thread:
+    def hear(self, told: Told) -> None:
+        if self.thread is not None and told[1] != self.thread:
             return
         if len(self._events) >= _LAG:
             self._events.clear()
             self.lost = True
-        self._events.append((thread, event))
+        self._events.append(told)
         self.bell.set()
 
-    def take(self) -> list[tuple[str, Event]]:
+    def take(self) -> list[Told]:
         events = list(self._events)
         self._events.clear()
         return events
 
 
 class Live:
-    """``also``: told every event (metrics)."""
+    """``also``: told every event (metrics). ``epoch``: a name of this life of the daemon."""
 
-    def __init__(self, watch: Watch, also: Callable[[str, Event], None]) -> None:
+    def __init__(self, watch: Watch, also: Callable[[str, Event], None], epoch: str) -> None:
         self._watch = watch
         self._also = also
+        self.journal = Journal(epoch)
         self._turns: dict[str, Snapshot] = {}
         self._listeners: list[Listener] = []
         self.closing = False
@@ -74,8 +117,9 @@ class Live:
     def hear(self, thread: str, event: Event) -> None:
         self._also(thread, event)
         self._remember(thread, event)
+        told = self.journal.add(thread, event) if isinstance(event, TurnStarted | TurnEnded) else (0, thread, event)
         for listener in self._listeners:
-            listener.hear(thread, event)
+            listener.hear(told)
 
     def snapshot(self, thread: str | None) -> Snapshot:
         return NOTHING if thread is None else self._turns.get(thread, NOTHING)
@@ -98,8 +142,13 @@ class Live:
 
     def _hint(self, hints: Sequence[Hint]) -> None:
         threads = {hint.thread for hint in hints}
+        changes = [self.journal.add(hint.thread, Changed(hint.kind, hint.thread)) for hint in hints]
         for listener in self._listeners:
-            if listener.thread is None or "" in threads or listener.thread in threads:
+            if listener.thread is None:
+                for change in changes:
+                    listener.hear(change)
+            elif "" in threads or listener.thread in threads:
+                listener.stirred = True
                 listener.bell.set()
 
     def _remember(self, thread: str, event: Event) -> None:

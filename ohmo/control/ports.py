@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 from channels.contract import Address
@@ -55,7 +56,8 @@ class Repair(Protocol):
 @dataclass(frozen=True, slots=True)
 class Ports:
     """``publish_wake`` returns after the commit; with settings, they are the thread's before its turn starts. Raises Unavailable.
-    ``parse_address`` reads ``CHANNEL:REST`` and raises ValueError with one line. ``browser``: None when the web channel is off."""
+    ``parse_address`` reads ``CHANNEL:REST`` and raises ValueError with one line. ``browser``: None when the web channel is off.
+    ``log``: the file of JSON lines, when there is one."""
 
     reports: Reports
     status: Callable[[], Awaitable[HouseStatus]]
@@ -66,3 +68,4 @@ class Ports:
     repair: Repair
     parse_address: Callable[[str], Address]
     browser: Browser | None
+    log: Path | None = None

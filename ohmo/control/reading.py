@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
 from aiohttp import web
 
+from ohmo.contracts.reports import ArrivalInfo, Counts, HistoryItem, StepInfo, ThreadInfo
+from ohmo.contracts.status import ChannelStatus
 from ohmo.control.answers import Refusal, answer, number
+from ohmo.control.encode import encode
+from ohmo.control.paging import MOST, following, wish
 from ohmo.control.ports import Ports
+from ohmo.control.titles import Titles
 
 _MOST = 2**62
-_LIMIT = 1000
 
 
 class Reading:
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, titles: Titles) -> None:
         self._ports = ports
+        self._titles = titles
         self._reports = ports.reports
 
     def routes(self) -> list[web.RouteDef]:
         return [
             web.get("/api/v1/status", self.status),
+            web.get("/api/v1/channels", self.channels),
             web.get("/api/v1/sessions", self.sessions),
             web.get("/api/v1/sessions/{thread}", self.session),
             web.get("/api/v1/inbox", self.inbox),
@@ -33,24 +42,48 @@ class Reading:
     async def status(self, _: web.Request) -> web.Response:
         return answer(await self._ports.status())
 
+    async def channels(self, _: web.Request) -> web.Response:
+        """What each channel is worth now: connected in truth, what waits for it and since when, what could not be delivered."""
+        status, counts = await self._ports.status(), await self._reports.counts()
+        return answer({"channels": [_channel(label, channel, counts) for label, channel in status.channels.items()]})
+
     async def sessions(self, request: web.Request) -> web.Response:
-        limit = number(request, "limit", 100, _LIMIT)
-        return answer({"sessions": await self._reports.threads(limit=limit, channel=request.query.get("channel"))})
+        """Newest first, each with what it is called; ``next`` is the ``after`` of the following page, null at the end."""
+        wanted = wish(request)
+        infos = await self._reports.threads(limit=wanted.limit, channel=request.query.get("channel") or None, after=wanted.after)
+        return answer({"sessions": [await self._named(info) for info in infos], "next": following(infos, wanted)})
 
     async def session(self, request: web.Request) -> web.Response:
-        """One session with its history after ``since``; ``next`` is the ``since`` of the following page, null at the end."""
+        """One session with its history after ``since``, or the last of it before ``before``; what its turns cost. ``next`` is the ``since`` of the
+        following page, ``previous`` the ``before`` of the page in front of it, null where it ends."""
         thread = request.match_info["thread"]
-        limit = number(request, "limit", 500, _LIMIT)
+        limit = number(request, "limit", 500, MOST)
         info = await self._reports.thread(thread)
         if info is None:
             raise Refusal(404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them")
-        items = await self._reports.history(thread, since=number(request, "since", 0, _MOST), limit=limit)
-        following = items[-1].seq if items and len(items) == limit else None
-        return answer({"session": info, "history": items, "next": following})
+        before = number(request, "before", _MOST, _MOST) if "before" in request.query else None
+        items = await self._reports.history(thread, since=number(request, "since", 0, _MOST), limit=limit, before=before)
+        full = bool(items) and len(items) == limit
+        spent = await self._reports.thread_usage(thread, since=_first_day(items)) if items else []
+        return answer(
+            {
+                "session": await self._named(info),
+                "history": items,
+                "usage": spent,
+                "next": items[-1].seq if full and before is None else None,
+                "previous": items[0].seq if full and before is not None else None,
+            }
+        )
+
+    async def _named(self, info: ThreadInfo) -> Mapping[str, object]:
+        encoded = encode(info)
+        assert isinstance(encoded, Mapping)
+        return {**encoded, "title": await self._titles.of(info)}
 
     async def inbox(self, request: web.Request) -> web.Response:
-        limit = number(request, "limit", 100, _LIMIT)
-        return answer({"inbox": await self._reports.inbox(state=request.query.get("state"), limit=limit)})
+        wanted = wish(request)
+        infos = await self._reports.inbox(state=request.query.get("state") or None, limit=wanted.limit, after=wanted.after)
+        return answer({"inbox": infos, "next": following(infos, wanted)})
 
     async def audit(self, _: web.Request) -> web.Response:
         return answer(await self._reports.audit_report())
@@ -63,15 +96,60 @@ class Reading:
         return answer(info)
 
     async def outbox(self, request: web.Request) -> web.Response:
-        limit = number(request, "limit", 100, _LIMIT)
-        return answer({"outbox": await self._reports.outbox(state=request.query.get("state"), limit=limit)})
+        wanted = wish(request)
+        rows = await self._reports.outbox(state=request.query.get("state") or None, limit=wanted.limit, after=wanted.after)
+        return answer({"outbox": rows, "next": following(rows, wanted)})
 
     async def approvals(self, request: web.Request) -> web.Response:
-        return answer({"approvals": await self._ports.approvals.open_questions(request.query.get("thread"))})
+        """The open questions, the one that waits longest first. ``next`` is the id the following page begins behind."""
+        found = await self._ports.approvals.open_questions(request.query.get("thread"))
+        limit, after = number(request, "limit", 100, MOST), request.query.get("after")
+        ids = [asked.ask.id for asked in found]
+        start = ids.index(after) + 1 if after in ids else 0
+        page = found[start : start + limit]
+        more = start + limit < len(found)
+        return answer({"approvals": page, "next": page[-1].ask.id if more and page else None})
 
     async def pairing(self, _: web.Request) -> web.Response:
         """Everybody who was ever let in or asks to be; a code itself is known to the asking person only."""
         return answer({"people": await self._ports.people.people()})
 
     async def usage(self, request: web.Request) -> web.Response:
-        return answer({"usage": await self._reports.usage(days=number(request, "days", 30, 3660))})
+        """By day and model; ``by=person``: by person as well."""
+        by = request.query.get("by", "model")
+        if by not in ("model", "person"):
+            raise Refusal(400, "by: model or person")
+        days = number(request, "days", 30, 3660)
+        return answer({"usage": await self._reports.usage(days=days, by_person=by == "person")})
+
+
+def _channel(label: str, channel: ChannelStatus, counts: Counts) -> Mapping[str, object]:
+    name = label.partition("/")[0]  # several accounts of a platform share its queue
+
+    def of(rows: Mapping[tuple[str, str], int], *states: str) -> int:
+        return sum(rows.get((name, state), 0) for state in states)
+
+    return {
+        "name": label,
+        "state": channel.state,
+        "connected": channel.state == "connected",
+        "detail": channel.detail,
+        "last_event": channel.last_event,
+        "last_delivery": channel.last_delivery,
+        "waiting": of(counts.inbox, "waiting", "taken"),
+        "oldest_waiting": counts.oldest.get(name),
+        "outgoing": of(counts.outbox, "ready", "sending"),
+        "dead": of(counts.inbox, "dead") + of(counts.outbox, "dead"),
+    }
+
+
+def _first_day(items: Sequence[HistoryItem]) -> datetime:
+    """Nothing on the page was spent before. A message may carry an older time of its platform, so when it was stored counts."""
+    first = items[0]
+    match first:
+        case ArrivalInfo():
+            return first.stored or first.said_at
+        case StepInfo():
+            return first.at
+        case _:
+            return first.started

@@ -18,12 +18,14 @@ from ohmo.control.guard import Guard
 from ohmo.control.health import Health
 from ohmo.control.keys import Keys, load_token
 from ohmo.control.live import Live
+from ohmo.control.logs import Logs
 from ohmo.control.metrics import Metrics
 from ohmo.control.page import Page
 from ohmo.control.ports import Ports
 from ohmo.control.reading import Reading
 from ohmo.control.sockets import Listen, bind_tcp, unix_socket
 from ohmo.control.stream import Streams
+from ohmo.control.titles import Titles
 from ohmo.ids import IdSource, NewId
 
 _BODY = 8 * 1024 * 1024  # bytes of a JSON body; files have their own limit
@@ -74,7 +76,7 @@ class Control:
         self._place.run.mkdir(mode=0o700, parents=True, exist_ok=True)
         keys = Keys(load_token(self._place.run / "token"), now=lambda: self._clock().timestamp())
         ignored = Metrics() if self._metrics is None else self._metrics
-        live = Live(self._ports.watch, ignored.event)
+        live = Live(self._ports.watch, ignored.event, self._new_id())
         async with AsyncExitStack() as stack:
             unix = stack.enter_context(unix_socket(self._place.run, self._place.fallback))
             tcp = None if self._place.listen is None else stack.enter_context(bind_tcp(self._place.listen))
@@ -103,9 +105,11 @@ class Control:
         application = web.Application(middlewares=[guard.middleware()], client_max_size=_BODY)
         application.add_routes(Health(ports, self._metrics).routes())
         application.add_routes([web.get("/api/v1/events", Streams(ports.reports, live, ports.browser).handle)])
-        application.add_routes(Reading(ports).routes())
+        titles = Titles(ports.reports)
+        application.add_routes(Reading(ports, titles).routes())
+        application.add_routes(Logs(ports.log, lambda: live.closing).routes())
         application.add_routes(Acting(ports, self._new_id, self._clock).routes())
-        application.add_routes(Chat(ports.reports, ports.browser).routes())
+        application.add_routes(Chat(ports.reports, ports.browser, titles).routes())
         application.add_routes(page.routes())
 
         async def close(_: web.Application) -> None:

@@ -1,10 +1,11 @@
 """Server-sent events (WHATWG HTML, "Server-sent events"): durable items carry their number as id, so a reader that comes back gets exactly
-what it missed; what happens live carries none and may be lost."""
+what it missed; what happens live carries none and may be lost. A reader of the whole house gets numbers of the journal instead."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from aiohttp import web
@@ -14,18 +15,22 @@ from channels.web.client import Browser, Feed, Noticed, Posted, Preview, Revised
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.events import Event, TextDelta
 from ohmo.contracts.reports import Reports
+from ohmo.contracts.store import OutRow
 from ohmo.control.answers import Refusal, number
 from ohmo.control.encode import dumps, type_name
 from ohmo.control.guard import decorate
-from ohmo.control.live import Listener, Live
+from ohmo.control.live import Changed, Listener, Live, Told
 
 HEARTBEAT = 10.0  # seconds between signs of life; also the longest a missed hint can delay an item
 _BATCH = 500
 _STREAMS = 64
 _MOST = 2**62
+_SETTLED = ("sent", "dropped")  # an owner may bring a dead one back
+_UNSETTLED = 200  # posts one stream looks after
+_ROW = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
-def frame(kind: str, data: str, seq: int | None = None) -> str:
+def frame(kind: str, data: str, seq: int | str | None = None) -> str:
     """One event. ``data`` is one line."""
     number = "" if seq is None else f"id: {seq}\n"
     return f"{number}event: {kind}\ndata: {data}\n\n"
@@ -41,8 +46,12 @@ class Streams:
         self._open = 0
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        since = last_seen(request)
         thread, chat = request.query.get("thread"), request.query.get("chat")
+        frames = (
+            self._house(last_mark(request))
+            if thread is None and chat is None
+            else self._frames(thread, chat, last_seen(request), _rows(request))
+        )
         if chat is not None and self._browser is None:
             raise Refusal(404, "the browser chat is switched off (channels.web.enabled)")
         if thread is not None and await self._reports.thread(thread) is None:
@@ -54,7 +63,7 @@ class Streams:
         self._open += 1
         try:
             await response.prepare(request)
-            async for text in self._frames(thread, chat, since):
+            async for text in frames:
                 await response.write(text.encode())
         except (ConnectionResetError, StoreError, Unavailable):
             pass  # the reader left, or the history cannot be read now: it comes back with its cursor
@@ -62,11 +71,35 @@ class Streams:
             self._open -= 1
         return response
 
-    async def _frames(self, thread: str | None, chat: str | None, since: int) -> AsyncIterator[str]:
+    async def _house(self, mark: str) -> AsyncIterator[str]:
+        """Everything that happens, numbered where it must not be missed; ``reset`` when what was missed is not known any more."""
+        journal = self._live.journal
+        with self._live.listen(None) as listener:
+            missed, last = journal.since(mark) if mark else [], journal.last
+            yield "retry: 500\n\n"
+            if missed is None:
+                yield frame("reset", "{}", journal.mark(last))
+            for told in newest(missed or []):
+                yield _of_house(told, journal.mark)
+            yield frame("ready", dumps({"since": journal.mark(last)}), journal.mark(last))
+            while not self._live.closing:
+                try:
+                    async with asyncio.timeout(HEARTBEAT):
+                        await listener.bell.wait()
+                except TimeoutError:
+                    yield ": alive\n\n"
+                listener.bell.clear()
+                lost, listener.lost, tidings, last = listener.lost, False, listener.take(), journal.last
+                if lost:
+                    yield frame("reset", "{}", journal.mark(last))
+                for told in newest(tidings):
+                    yield _of_house(told, journal.mark)
+
+    async def _frames(self, thread: str | None, chat: str | None, since: int, rows: Sequence[str]) -> AsyncIterator[str]:
         with ExitStack() as stack:
             listener = stack.enter_context(self._live.listen(thread if chat is None else ""))
             feed = None if chat is None or self._browser is None else stack.enter_context(self._browser.watch(chat, listener.bell))
-            reader = _Reader(self._reports, self._live, listener, feed, chat, since)
+            reader = _Reader(self._reports, self._live, listener, feed, chat, since, rows)
             yield "retry: 500\n\n"
             async for text in reader.begin():
                 yield text
@@ -84,7 +117,9 @@ class Streams:
 class _Reader:
     """What one stream has said already."""
 
-    def __init__(self, reports: Reports, live: Live, listener: Listener, feed: Feed | None, chat: str | None, since: int) -> None:
+    def __init__(
+        self, reports: Reports, live: Live, listener: Listener, feed: Feed | None, chat: str | None, since: int, rows: Sequence[str]
+    ) -> None:
         self._reports = reports
         self._live = live
         self._listener = listener
@@ -92,6 +127,9 @@ class _Reader:
         self._chat = chat
         self._since = since
         self._preview = ""
+        self._unsettled: dict[str, tuple[str, str | None]] = dict.fromkeys(
+            rows, ("", None)
+        )  # posts that may still change, as they were told
 
     async def begin(self) -> AsyncIterator[str]:
         """The history after ``since``, then the state of the turn that runs."""
@@ -99,11 +137,15 @@ class _Reader:
             yield text
         async for text in self._events(fresh=True):
             yield text
+        async for text in self._changed_posts():
+            yield text
         yield frame("ready", dumps({"since": self._since}))
 
     async def look(self) -> AsyncIterator[str]:
         """What came since the last look."""
         async for text in self._events(fresh=False):
+            yield text
+        async for text in self._changed_posts():
             yield text
         for item in [] if self._feed is None else self._feed.take():
             for text in self._live_item(item):
@@ -115,7 +157,7 @@ class _Reader:
         events, snapshot = self._listener.take(), self._live.snapshot(self._listener.thread)
         async for text in self._history():
             yield text
-        for thread, event in events:
+        for _, thread, event in events:
             if not isinstance(event, TextDelta) or not (
                 fresh or lost or self._feed is not None
             ):  # a chat sees previews, which its channel paces
@@ -129,9 +171,25 @@ class _Reader:
             items = await self._reports.history(thread, since=self._since, limit=_BATCH)
             for item in items:
                 self._since = item.seq
+                if isinstance(item, OutRow) and item.state not in _SETTLED:
+                    self._unsettled[item.row.id] = (item.state, item.error)
                 yield frame("item", dumps(item), item.seq)
             if len(items) < _BATCH:
                 return
+
+    async def _changed_posts(self) -> AsyncIterator[str]:
+        """A post keeps its number when its state changes, so its news comes beside the items."""
+        if not self._unsettled or not self._listener.stirred:
+            return
+        self._listener.stirred = False
+        for row in await self._reports.posts(list(self._unsettled)):
+            if row.thread == self._listener.thread and self._unsettled[row.row.id] != (row.state, row.error):
+                self._unsettled[row.row.id] = (row.state, row.error)
+                yield frame("post_state", dumps({"row": row.row.id, "seq": row.seq, "state": row.state, "error": row.error}))
+            if row.state in _SETTLED:
+                del self._unsettled[row.row.id]
+        while len(self._unsettled) > _UNSETTLED:
+            del self._unsettled[next(iter(self._unsettled))]
 
     async def _find(self) -> str | None:
         """The thread of the chat; there is none before its first message."""
@@ -165,7 +223,30 @@ def last_seen(request: web.Request) -> int:
     return int(again[:18]) if again.isascii() and again.isdigit() else number(request, "since", 0, _MOST)
 
 
-def _with_thread(thread: str, event: Event) -> str:
+def last_mark(request: web.Request) -> str:
+    """The same for a reader of the whole house. What is no mark of ours is answered with ``reset``."""
+    mark = request.headers.get("Last-Event-ID") or request.query.get("since", "")
+    return "" if mark == "0" else mark[:64]
+
+
+def newest(tidings: Sequence[Told]) -> list[Told]:
+    """Without the changes that come again later."""
+    last = {(told[2].what, told[1]): told[0] for told in tidings if isinstance(told[2], Changed)}
+    return [told for told in tidings if not isinstance(told[2], Changed) or last[told[2].what, told[1]] == told[0]]
+
+
+def _rows(request: web.Request) -> list[str]:
+    """Posts whose end the reader has not seen."""
+    return [row for row in request.query.get("open", "").split(",") if _ROW.fullmatch(row)][:_UNSETTLED]
+
+
+def _of_house(told: Told, mark: Callable[[int], str]) -> str:
+    number, thread, event = told
+    text = dumps(event) if isinstance(event, Changed) else _with_thread(thread, event)
+    return frame(type_name(type(event)), text, mark(number) if number else None)
+
+
+def _with_thread(thread: str, event: Event | Changed) -> str:
     return f'{{"thread":{dumps(thread)},{dumps(event)[1:]}'
 
 

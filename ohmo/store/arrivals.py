@@ -89,6 +89,7 @@ def _lock_places(at: Moment, items: Sequence[Item]) -> Op[list[tuple[str, int]]]
         holds = [seat.hold for _, seat in here if seat.ending is None and seat.kind in ("message", "wake")]
         if not holds:
             left[thread] = yield from touch(at, place, scope, len(here))
+            at.changed(left[thread][0])
         else:
             left[thread] = yield from touch(at, place, scope, len(here), at.later(_first_hold(holds)), at.later(max(holds)))
             at.ready(left[thread][0], place.channel, place.account)
@@ -220,6 +221,7 @@ def end_arrival(
     if settings is not None:
         yield "UPDATE threads SET settings = ? WHERE thread = ?", (write_settings(settings), thread)
     yield from speak(at, home, numbers, posts, None)
+    at.changed(thread)
     return True
 
 

@@ -10,7 +10,8 @@ from typing import Literal
 
 from channels.contract import Address
 from ohmo.contracts.errors import Conflict
-from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, StepInfo, ThreadInfo, UsageTotal
+from ohmo.contracts.messages import Usage
+from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, StepInfo, ThreadInfo, TurnUsage, UsageTotal, spot_of
 from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, OutRow, PartState, PersonRow, PostRow, Scope
 from ohmo.contracts.tool import Verdict
 from ohmo.store.memory_tables import Letter, Question, Thread
@@ -179,9 +180,9 @@ class ModelOutbox(ModelApprovals):
     async def sent(self, id: str, parts: Sequence[PartState]) -> None:
         if id not in self.tables.posts:
             raise Conflict(f"there is no post {id}")
-        self.alter(id, over=True, state="sent", parts=tuple(parts))
+        self.alter(id, over=True, state="sent", parts=tuple(parts), error=None)
 
-    async def unsent(self, id: str, *, retry_after: float | None, error: str, parts: Sequence[PartState] | None = None) -> None:  # noqa: ARG002  # kept by the engines for people to read
+    async def unsent(self, id: str, *, retry_after: float | None, error: str, parts: Sequence[PartState] | None = None) -> None:
         row = self._open(id)
         state, again = ("dead", self.now) if retry_after is None else ("ready", self.later(retry_after))
         self.alter(
@@ -191,13 +192,14 @@ class ModelOutbox(ModelApprovals):
             attempts=row.attempts + 1,
             ready_at=again,
             parts=row.parts if parts is None else tuple(parts),
+            error=error,
         )
 
     async def retry_post(self, id: str) -> bool:
         found = self.tables.posts.get(id)
         if found is None or found.row.state != "dead":
             return False
-        self.alter(id, over=False, state="ready", attempts=0, ready_at=self.now, expires=self.later(found.row.row.ttl))
+        self.alter(id, over=False, state="ready", attempts=0, error=None, ready_at=self.now, expires=self.later(found.row.row.ttl))
         return True
 
     async def drop_post(self, id: str) -> bool:
@@ -248,9 +250,13 @@ class MemoryStore(ModelOutbox):
     async def counts(self) -> Counts:
         inbox = Counter((self.tables.threads[i.thread].address.channel, str(i.ending or i.state)) for i in self.tables.inbox.values())
         outbox = Counter((p.row.row.outbound.address.channel, str(p.row.state)) for p in self.tables.posts.values())
-        oldest = min((i.at for i in self.tables.inbox.values() if i.state != "ended"), default=None)
+        oldest: dict[str, datetime] = {}
+        for i in self.tables.inbox.values():
+            if i.state != "ended":
+                channel = self.tables.threads[i.thread].address.channel
+                oldest[channel] = min(i.at, oldest.get(channel, i.at))
         turns = Counter(t.state for t in self.tables.turns.values())
-        return Counts(inbox, outbox, oldest, turns["running"], turns["parked"])
+        return Counts(inbox, outbox, min(oldest.values(), default=None), turns["running"], turns["parked"], oldest)
 
     def _thread_info(self, row: Thread) -> ThreadInfo:
         held = row.owner is not None and row.until is not None and row.until > self.now
@@ -266,10 +272,10 @@ class MemoryStore(ModelOutbox):
             row.settings,
         )
 
-    async def threads(self, *, limit: int = 100, channel: str | None = None) -> list[ThreadInfo]:
+    async def threads(self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None) -> list[ThreadInfo]:
         rows = [t for t in self.tables.threads.values() if channel in (None, t.address.channel) and t.last_at is not None]
-        rows.sort(key=lambda t: (-(t.last_at or self.now).timestamp(), t.id))
-        return [self._thread_info(t) for t in rows[:limit]]
+        infos = sorted((self._thread_info(t) for t in rows), key=_place)
+        return [info for info in infos if after is None or _place(info) > _order(after)][:limit]
 
     async def thread(self, thread: str) -> ThreadInfo | None:
         row = self.tables.threads.get(thread)
@@ -280,41 +286,62 @@ class MemoryStore(ModelOutbox):
 
     def _arrival_info(self, i: Letter) -> ArrivalInfo:
         state: Literal["waiting", "taken", "ended"] = "ended" if i.state == "ended" else "taken" if i.state == "taken" else "waiting"
-        return ArrivalInfo(i.thread, i.seq, i.kind, i.person, i.said_at, state, i.ending, i.reason, i.turn, i.arrival)
+        return ArrivalInfo(i.thread, i.seq, i.kind, i.person, i.said_at, state, i.ending, i.reason, i.turn, i.arrival, i.at, i.ended_at)
 
     async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None:
         found = self.tables.inbox.get((thread, seq))
         return None if found is None else self._arrival_info(found)
 
-    async def history(self, thread: str, *, since: int = 0, limit: int = 500) -> list[HistoryItem]:
+    async def history(self, thread: str, *, since: int = 0, limit: int = 500, before: int | None = None) -> list[HistoryItem]:
         found: list[HistoryItem] = [self._arrival_info(i) for i in self.tables.inbox.values() if i.thread == thread]
         found += [StepInfo(seq, s.turn, s.at, s.step) for (where, seq), s in self.tables.steps.items() if where == thread]
         found += [self.seen_post(p.row) for p in self.tables.posts.values() if p.row.thread == thread]
-        return sorted((item for item in found if item.seq > since), key=lambda item: item.seq)[:limit]
+        chosen = sorted((item for item in found if since < item.seq and (before is None or item.seq < before)), key=lambda item: item.seq)
+        return chosen[:limit] if before is None else chosen[max(0, len(chosen) - limit) :]
 
-    async def inbox(self, *, state: str | None = None, limit: int = 100) -> list[ArrivalInfo]:
-        order = {"waiting": 0, "taken": 1, "ended": 2}
-        found = [i for i in self.tables.inbox.values() if state in (None, i.state, i.ending)]
-        found.sort(key=lambda i: (order[i.state], -(i.ended_at or i.at).timestamp(), i.thread, -i.seq))
-        return [self._arrival_info(i) for i in found[:limit]]
+    async def inbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[ArrivalInfo]:
+        found = [self._arrival_info(i) for i in self.tables.inbox.values() if state in (None, i.state, i.ending)]
+        return [info for info in sorted(found, key=_place) if after is None or _place(info) > _order(after)][:limit]
 
-    async def outbox(self, *, state: str | None = None, limit: int = 100) -> list[OutRow]:
-        found = [p for p in self.tables.posts.values() if state in (None, p.row.state)]
-        found.sort(key=lambda p: (p.ended_at is not None, -(p.ended_at or p.row.started).timestamp(), p.row.row.id))
-        return [self.seen_post(p.row) for p in found[:limit]]
+    async def outbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[OutRow]:
+        found = [self.seen_post(p.row) for p in self.tables.posts.values() if state in (None, p.row.state)]
+        return [row for row in sorted(found, key=_place) if after is None or _place(row) > _order(after)][:limit]
 
-    async def usage(self, *, days: int = 30) -> list[UsageTotal]:
+    async def posts(self, ids: Sequence[str]) -> list[OutRow]:
+        return [self.seen_post(self.tables.posts[one].row) for one in ids if one in self.tables.posts]
+
+    async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
         since = (self.now.astimezone(UTC) - timedelta(days=days - 1)).date().isoformat()
-        totals: dict[tuple[str, str], list[int]] = {}
-        for day, spent in self.tables.usage.values():
+        totals: dict[tuple[str, str, str], list[int]] = {}
+        for day, _, _, person, spent in self.tables.usage.values():
             if day >= since:
-                total = totals.setdefault((day, spent.model), [0] * 6)
-                for n, value in enumerate((1, spent.input, spent.cached, spent.written, spent.output, spent.micro_usd)):
-                    total[n] += value
-        return [UsageTotal(day, model, *total) for (day, model), total in sorted(totals.items())]
+                who = person if by_person else ""
+                _add(totals.setdefault((day, spent.model, who), [0] * 6), spent)
+        return [UsageTotal(day, model, *total, person=who) for (day, model, who), total in sorted(totals.items())]
+
+    async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
+        first = "" if since is None else since.astimezone(UTC).date().isoformat()
+        totals: dict[tuple[str, str], list[int]] = {}
+        for day, turn, where, _, spent in self.tables.usage.values():
+            if day >= first and where == thread:
+                _add(totals.setdefault((turn, spent.model), [0] * 6), spent)
+        return [TurnUsage(turn, model, *total) for (turn, model), total in sorted(totals.items())]
 
     async def audit_report(self) -> AuditReport:
         endings = Counter(str(i.ending) for i in self.tables.inbox.values() if i.ending is not None)
         states = Counter(i.state for i in self.tables.inbox.values())
         posts = Counter(str(p.row.state) for p in self.tables.posts.values())
         return AuditReport(len(self.tables.inbox), endings, states["waiting"], states["taken"], posts, ())
+
+
+def _order(spot: Spot) -> tuple[int, int, str, int]:
+    return spot.group, -spot.at, spot.id, -spot.seq
+
+
+def _place(item: ThreadInfo | ArrivalInfo | OutRow) -> tuple[int, int, str, int]:
+    return _order(spot_of(item))
+
+
+def _add(total: list[int], spent: Usage) -> None:
+    for n, value in enumerate((1, spent.input, spent.cached, spent.written, spent.output, spent.micro_usd)):
+        total[n] += value

@@ -16,6 +16,8 @@ from ohmo.contracts.store import Ask, Claim, Closing, Ending, Grant, Hint, Kind,
 from ohmo.store.listeners import Hear, Listeners
 from ohmo.store.numbers import thread_id
 
+Spent = tuple[str, str, str, str, Usage]  # day, turn, thread, person
+
 
 @dataclass(frozen=True, slots=True)
 class Thread:
@@ -115,7 +117,7 @@ class Tables:
     cursors: dict[tuple[str, str, str], tuple[str, int]] = field(default_factory=dict[tuple[str, str, str], tuple[str, int]])
     jobs: dict[str, JobRow] = field(default_factory=dict[str, JobRow])
     occurrences: dict[tuple[str, datetime], OccurrenceRow] = field(default_factory=dict[tuple[str, datetime], OccurrenceRow])
-    usage: dict[str, tuple[str, Usage]] = field(default_factory=dict[str, tuple[str, Usage]])
+    usage: dict[str, Spent] = field(default_factory=dict[str, Spent])
 
     def copy(self) -> Tables:
         return Tables(**{table.name: dict(getattr(self, table.name)) for table in fields(self)})
@@ -229,6 +231,10 @@ class Model:
             self.tables.steps[thread, numbers[-1]] = Logged(turn, step, self.now)
         return numbers
 
+    def spent(self, turn: str, usage: Usage) -> Spent:
+        row = self.tables.turns[turn]
+        return self.now.date().isoformat(), turn, row.thread, row.person, usage
+
     # posts
 
     def say(self, rows: Iterable[PostRow], turn: str | None, home: str | None = None) -> None:
@@ -248,7 +254,10 @@ class Model:
 
     def alter(self, id: str, *, over: bool, **values: object) -> None:
         now = self.tables.posts[id]
-        self.tables.posts[id] = Posted(replace(now.row, **values), self.now if over else None)  # pyright: ignore[reportArgumentType]
+        ended = self.now if over else None
+        place = now.row.row.outbound.address
+        self._listeners.tell([Hint("state", now.row.thread, place.channel, place.account)])
+        self.tables.posts[id] = Posted(replace(now.row, ended=ended, **values), ended)  # pyright: ignore[reportArgumentType]
 
     def seen_post(self, row: OutRow) -> OutRow:
         """With the receipts of what it replaces."""

@@ -19,6 +19,7 @@ from ohmo.contracts.store import (
     Closing,
     CursorSave,
     Ending,
+    Hint,
     Kind,
     Pending,
     PersonRow,
@@ -133,6 +134,7 @@ class ModelMailbox(ModelJobs):
             if settings is not None:
                 self.change(thread, settings=settings)
             self.say(posts, None, thread)
+            self._hints.append(Hint("state", thread))
         return True
 
     async def retry_arrival(self, thread: str, seq: int) -> bool:
@@ -289,7 +291,7 @@ class ModelTurns(ModelMailbox):
             numbers = self.log(claim.thread, turn, steps, once)
             self.say(posts, turn, claim.thread)
             if usage is not None:
-                tables.usage[f"{turn}.{len(tables.usage)}"] = (self.now.date().isoformat(), usage)
+                tables.usage[f"{turn}.{len(tables.usage)}"] = self.spent(turn, usage)
             return tuple(numbers)
 
     async def finish(
@@ -308,7 +310,7 @@ class ModelTurns(ModelMailbox):
         with self.transaction() as tables:
             numbers = self.log(claim.thread, turn, steps, once)
             if usage is not None:
-                tables.usage[f"{turn}.{len(tables.usage)}"] = (self.now.date().isoformat(), usage)
+                tables.usage[f"{turn}.{len(tables.usage)}"] = self.spent(turn, usage)
             drafts = [draft for draft in self.open_drafts(turn) if self.standing(draft) is not None]
             said = list(posts)
             own = [i for i, post in enumerate(said) if post.outbound.address == claim.address]

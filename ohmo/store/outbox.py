@@ -9,20 +9,21 @@ from collections.abc import Collection, Sequence
 from channels.contract import Receipt
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.store import Closing, OutRow, PartState, PostRow
-from ohmo.store.codec import column, read_outbound, read_parts, write_outbound, write_parts
+from ohmo.store.codec import column, from_column, read_outbound, read_parts, write_outbound, write_parts
 from ohmo.store.numbers import Home, Numbers, more, thread_id, touch
 from ohmo.store.statements import Moment, Op, Row, Rows, Undo, instant
 
 OPEN = "state IN ('ready','sending')"
 COLUMNS = (
-    "o.id, o.kind, o.body, o.target, o.ttl, o.thread, o.seq, o.turn, o.state, o.parts, o.attempts, o.ready_at, o.expires, o.at, t.parts"
+    "o.id, o.kind, o.body, o.target, o.ttl, o.thread, o.seq, o.turn, o.state, o.parts, o.attempts, o.ready_at, o.expires, o.at, t.parts, "
+    "o.error, o.ended_at"
 )
 _FROM = f"SELECT {COLUMNS} FROM outbox o LEFT JOIN outbox t ON t.id = o.target"
 
 
 def out_row(row: Row) -> OutRow:
     """From COLUMNS."""
-    post, kind, body, target, ttl, thread, seq, turn, state, parts, attempts, ready_at, expires, written, replaced = row
+    post, kind, body, target, ttl, thread, seq, turn, state, parts, attempts, ready_at, expires, written, replaced, error, ended = row
     return OutRow(
         row=PostRow(post, kind, read_outbound(body), target, ttl / 1000),
         thread=thread,
@@ -35,6 +36,8 @@ def out_row(row: Row) -> OutRow:
         expires=instant(expires),
         started=instant(written),
         replaces=receipts(read_parts(replaced)),
+        error=None if error is None else from_column(error),
+        ended=None if ended is None else instant(ended),
     )
 
 
@@ -165,11 +168,12 @@ def sending(id: str, parts: Sequence[PartState]) -> Op[None]:
 
 def sent(at: Moment, id: str, parts: Sequence[PartState]) -> Op[None]:
     rows = yield (
-        "UPDATE outbox SET state = 'sent', parts = ?, error = NULL, ended_at = ? WHERE id = ? RETURNING id",
+        "UPDATE outbox SET state = 'sent', parts = ?, error = NULL, ended_at = ? WHERE id = ? RETURNING thread",
         (write_parts(parts), at.now, id),
     )
     if not rows:
         raise Conflict(f"there is no post {id}")
+    at.changed(rows[0][0])
 
 
 _UNSENT = f"""UPDATE outbox SET state = ?, attempts = attempts + 1, error = ?, ready_at = ?, ended_at = ?
@@ -189,6 +193,8 @@ def unsent(at: Moment, id: str, retry_after: float | None, error: str, parts: Se
         yield "UPDATE outbox SET parts = ? WHERE id = ?", (write_parts(parts), id)
     if dead:
         at.spoke(*rows[0])  # the thread has another head now
+    else:
+        at.changed(rows[0][0])
 
 
 def retry_post(at: Moment, id: str) -> Op[bool]:

@@ -158,7 +158,7 @@ class PostgresDriver:
         try:
             outcomes += [await self._one(connection, job) for job in group]
             hints = [hint for _, outcome, found in outcomes if not isinstance(outcome, BaseException) for hint in found]
-            if hints:
+            if any(hint.kind != "state" for hint in hints):  # nobody else acts on these; watchers look every ``poll`` seconds
                 await connection.execute("SELECT pg_notify($1, '')", _CHANNEL)
             await transaction.commit()
         except BaseException:

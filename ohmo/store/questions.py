@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+
 from channels.contract import Address
-from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, ThreadInfo, UsageTotal
+from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, ThreadInfo, TurnUsage, UsageTotal
 from ohmo.contracts.store import OutRow
-from ohmo.store import reports
+from ohmo.store import listing, reports
 from ohmo.store.statements import Driver
 
 
@@ -18,8 +21,8 @@ class SqlReports:
     async def counts(self) -> Counts:
         return await self._reader.read(lambda _: reports.counts(), slow=True)
 
-    async def threads(self, *, limit: int = 100, channel: str | None = None) -> list[ThreadInfo]:
-        return await self._reader.read(lambda at: reports.threads(at, limit, channel), slow=True)
+    async def threads(self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None) -> list[ThreadInfo]:
+        return await self._reader.read(lambda at: listing.threads(at, limit, channel, after), slow=True)
 
     async def thread(self, thread: str) -> ThreadInfo | None:
         return await self._reader.read(lambda at: reports.thread(at, thread))
@@ -27,20 +30,26 @@ class SqlReports:
     async def find_thread(self, address: Address, person_scope: str = "") -> str | None:
         return await self._reader.read(lambda _: reports.find_thread(address, person_scope))
 
-    async def history(self, thread: str, *, since: int = 0, limit: int = 500) -> list[HistoryItem]:
-        return await self._reader.read(lambda _: reports.history(thread, since, limit), slow=True)
+    async def history(self, thread: str, *, since: int = 0, limit: int = 500, before: int | None = None) -> list[HistoryItem]:
+        return await self._reader.read(lambda _: reports.history(thread, since, limit, before), slow=True)
 
-    async def inbox(self, *, state: str | None = None, limit: int = 100) -> list[ArrivalInfo]:
-        return await self._reader.read(lambda _: reports.inbox(state, limit), slow=True)
+    async def inbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[ArrivalInfo]:
+        return await self._reader.read(lambda _: listing.inbox(state, limit, after), slow=True)
 
-    async def outbox(self, *, state: str | None = None, limit: int = 100) -> list[OutRow]:
-        return await self._reader.read(lambda _: reports.outbox(state, limit), slow=True)
+    async def outbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[OutRow]:
+        return await self._reader.read(lambda _: listing.outbox(state, limit, after), slow=True)
+
+    async def posts(self, ids: Sequence[str]) -> list[OutRow]:
+        return await self._reader.read(lambda _: listing.posts(ids))
 
     async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None:
         return await self._reader.read(lambda _: reports.arrival(thread, seq))
 
-    async def usage(self, *, days: int = 30) -> list[UsageTotal]:
-        return await self._reader.read(lambda at: reports.usage(at, days), slow=True)
+    async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
+        return await self._reader.read(lambda at: reports.usage(at, days, by_person), slow=True)
+
+    async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
+        return await self._reader.read(lambda _: reports.thread_usage(thread, since), slow=True)
 
     async def audit_report(self) -> AuditReport:
         return await self._reader.read(lambda _: reports.audit_report(), slow=True)

@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from channels.contract import Address
-from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, StepInfo, ThreadInfo, UsageTotal
-from ohmo.contracts.store import OutRow
+from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, StepInfo, ThreadInfo, TurnUsage, UsageTotal
 from ohmo.store.codec import column, from_column, read_arrival, read_settings, read_step
 from ohmo.store.numbers import address_of
 from ohmo.store.outbox import COLUMNS, out_row
@@ -17,18 +16,20 @@ from ohmo.store.people import link
 from ohmo.store.statements import Moment, Op, Row, Value, instant
 
 _LIVE = ("waiting", "taken")
-_OPEN_POSTS = ("ready", "sending")
 _TURNS_OPEN = "state IN ('running','parked')"
 
 
 def counts() -> Op[Counts]:
     inbox: dict[tuple[str, str], int] = {}
+    oldest: dict[str, int] = {}
     for state in _LIVE:
         rows = yield (
-            f"SELECT t.channel, COUNT(*) FROM inbox i JOIN threads t ON t.thread = i.thread WHERE i.state = '{state}' GROUP BY t.channel",
+            f"""SELECT t.channel, COUNT(*), MIN(i.at) FROM inbox i JOIN threads t ON t.thread = i.thread
+            WHERE i.state = '{state}' GROUP BY t.channel""",
             (),
         )
-        inbox.update(((channel, state), count) for channel, count in rows)
+        inbox.update(((channel, state), count) for channel, count, _ in rows)
+        oldest.update((channel, min(since, oldest.get(channel, since))) for channel, _, since in rows)
     rows = yield (
         "SELECT t.channel, i.ending, COUNT(*) FROM inbox i JOIN threads t ON t.thread = i.thread WHERE i.state = 'ended' GROUP BY t.channel, i.ending",
         (),
@@ -38,20 +39,17 @@ def counts() -> Op[Counts]:
     for condition in ("state IN ('ready','sending')", "ended_at IS NOT NULL"):
         rows = yield f"SELECT channel, state, COUNT(*) FROM outbox WHERE {condition} GROUP BY channel, state", ()
         outbox.update(((channel, state), count) for channel, state, count in rows)
-    oldest: list[int] = []
-    for state in _LIVE:
-        rows = yield f"SELECT MIN(at) FROM inbox WHERE state = '{state}'", ()
-        oldest += [row[0] for row in rows if row[0] is not None]
     turns = yield f"SELECT state, COUNT(*) FROM turns WHERE {_TURNS_OPEN} GROUP BY state", ()
     by_state: dict[str, int] = dict(turns)
-    return Counts(inbox, outbox, instant(min(oldest)) if oldest else None, by_state.get("running", 0), by_state.get("parked", 0))
+    by_channel = {channel: instant(since) for channel, since in oldest.items()}
+    return Counts(inbox, outbox, min(by_channel.values(), default=None), by_state.get("running", 0), by_state.get("parked", 0), by_channel)
 
 
-_THREAD = """SELECT t.thread, t.channel, t.account, t.chat, t.topic, t.person, t.session_seq, t.last_at, t.settings, t.ready_at, t.parked,
+THREAD = """SELECT t.thread, t.channel, t.account, t.chat, t.topic, t.person, t.session_seq, t.last_at, t.settings, t.ready_at, t.parked,
 t.owner, t.until FROM threads t"""
 
 
-def _thread_info(row: Row, now: int) -> ThreadInfo:
+def thread_info(row: Row, now: int) -> ThreadInfo:
     thread, *place, scope, session_seq, last_at, settings, ready_at, parked, owner, until = row
     chosen = read_settings(settings)
     held = owner is not None and until > now
@@ -67,18 +65,9 @@ def _thread_info(row: Row, now: int) -> ThreadInfo:
     )
 
 
-def threads(at: Moment, limit: int, channel: str | None) -> Op[list[ThreadInfo]]:
-    order = "ORDER BY t.last_at DESC, t.thread LIMIT ?"
-    if channel is None:
-        rows = yield f"{_THREAD} {order}", (limit,)
-    else:
-        rows = yield f"{_THREAD} WHERE t.channel = ? {order}", (channel, limit)
-    return [_thread_info(row, at.now) for row in rows]
-
-
 def thread(at: Moment, id: str) -> Op[ThreadInfo | None]:
-    rows = yield f"{_THREAD} WHERE t.thread = ?", (id,)
-    return _thread_info(rows[0], at.now) if rows else None
+    rows = yield f"{THREAD} WHERE t.thread = ?", (id,)
+    return thread_info(rows[0], at.now) if rows else None
 
 
 def find_thread(address: Address, person_scope: str) -> Op[str | None]:
@@ -89,66 +78,60 @@ def find_thread(address: Address, person_scope: str) -> Op[str | None]:
     return rows[0][0] if rows else None
 
 
-_ARRIVAL = "SELECT thread, seq, kind, person, said_at, state, ending, reason, turn, body FROM inbox"
+ARRIVAL = "SELECT thread, seq, kind, person, said_at, state, ending, reason, turn, body, at, ended_at FROM inbox"
 
 
-def _arrival_info(row: Row) -> ArrivalInfo:
-    thread, seq, kind, person, said_at, state, ending, reason, turn, body = row
+def arrival_info(row: Row) -> ArrivalInfo:
+    thread, seq, kind, person, said_at, state, ending, reason, turn, body, stored, ended = row
     said = None if reason is None else from_column(reason)
-    return ArrivalInfo(thread, seq, kind, from_column(person), instant(said_at), state, ending, said, turn, read_arrival(body))
+    over = None if ended is None else instant(ended)
+    return ArrivalInfo(
+        thread, seq, kind, from_column(person), instant(said_at), state, ending, said, turn, read_arrival(body), instant(stored), over
+    )
 
 
 def arrival(thread: str, seq: int) -> Op[ArrivalInfo | None]:
-    rows = yield f"{_ARRIVAL} WHERE thread = ? AND seq = ?", (thread, seq)
-    return _arrival_info(rows[0]) if rows else None
+    rows = yield f"{ARRIVAL} WHERE thread = ? AND seq = ?", (thread, seq)
+    return arrival_info(rows[0]) if rows else None
 
 
-_POST = f"SELECT {COLUMNS} FROM outbox o LEFT JOIN outbox t ON t.id = o.target"
+POST = f"SELECT {COLUMNS} FROM outbox o LEFT JOIN outbox t ON t.id = o.target"
 
 
-def history(thread: str, since: int, limit: int) -> Op[list[HistoryItem]]:
-    span = (thread, since, limit)
-    arrivals = yield f"{_ARRIVAL} WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?", span
-    steps = yield "SELECT seq, turn, at, body FROM steps WHERE thread = ? AND seq > ? ORDER BY seq LIMIT ?", span
-    posts = yield f"{_POST} WHERE o.thread = ? AND o.seq > ? ORDER BY o.seq LIMIT ?", span
-    found: list[HistoryItem] = [_arrival_info(row) for row in arrivals]
+def history(thread: str, since: int, limit: int, before: int | None) -> Op[list[HistoryItem]]:
+    if before is None:
+        span, where, order = (thread, since, limit), "thread = ? AND {0}seq > ?", "ORDER BY {0}seq LIMIT ?"
+    else:
+        span, where, order = (thread, since, before, limit), "thread = ? AND {0}seq > ? AND {0}seq < ?", "ORDER BY {0}seq DESC LIMIT ?"
+    plain, joined = f"WHERE {where} {order}".format(""), f"WHERE o.{where} {order}".format("o.")
+    arrivals = yield f"{ARRIVAL} {plain}", span
+    steps = yield f"SELECT seq, turn, at, body FROM steps {plain}", span
+    posts = yield f"{POST} {joined}", span
+    found: list[HistoryItem] = [arrival_info(row) for row in arrivals]
     found += [StepInfo(seq, turn, instant(at), read_step(body)) for seq, turn, at, body in steps]
     found += [out_row(row) for row in posts]
-    return sorted(found, key=lambda item: item.seq)[:limit]
+    found.sort(key=lambda item: item.seq)
+    return found[:limit] if before is None else found[max(0, len(found) - limit) :]
 
 
-def inbox(state: str | None, limit: int) -> Op[list[ArrivalInfo]]:
-    """Newest first: what is on its way, then what ended last. ``state``: a state or an ending."""
-    rows: list[Row] = []
-    for live in _LIVE:
-        if state in (None, live):
-            rows += yield f"{_ARRIVAL} WHERE state = '{live}' ORDER BY at DESC, thread, seq DESC LIMIT ?", (limit,)
-    if state not in _LIVE and len(rows) < limit:
-        chosen, values = ("", ()) if state in (None, "ended") else ("AND ending = ?", (state,))
-        rows += yield f"{_ARRIVAL} WHERE state = 'ended' {chosen} ORDER BY ended_at DESC, thread, seq DESC LIMIT ?", (*values, limit)
-    return [_arrival_info(row) for row in rows[:limit]]
-
-
-def outbox(state: str | None, limit: int) -> Op[list[OutRow]]:
-    """Newest first: what is on its way, then what ended last."""
-    rows: list[Row] = []
-    if state is None or state in _OPEN_POSTS:
-        rows += yield f"{_POST} WHERE o.state IN ('ready','sending') ORDER BY o.at DESC, o.id LIMIT ?", (limit,)
-        rows = [row for row in rows if state in (None, row[8])]
-    if state not in _OPEN_POSTS and len(rows) < limit:
-        chosen, values = ("", ()) if state is None else ("AND o.state = ?", (state,))
-        rows += yield f"{_POST} WHERE o.ended_at IS NOT NULL {chosen} ORDER BY o.ended_at DESC, o.id LIMIT ?", (*values, limit)
-    return [out_row(row) for row in rows[:limit]]
-
-
-def usage(at: Moment, days: int) -> Op[list[UsageTotal]]:
+def usage(at: Moment, days: int, by_person: bool) -> Op[list[UsageTotal]]:
     since = (instant(at.now) - timedelta(days=days - 1)).date().isoformat()
+    who = "COALESCE(person, '')" if by_person else "''"
     rows = yield (
-        """SELECT day, model, COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), SUM(micro_usd) FROM usage
-        WHERE day >= ? GROUP BY day, model ORDER BY day, model""",
+        f"""SELECT day, model, {who} AS who, COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), SUM(micro_usd) FROM usage
+        WHERE day >= ? GROUP BY day, model, who ORDER BY day, model, who""",
         (since,),
     )
-    return [UsageTotal(day, from_column(model), *(int(n) for n in numbers)) for day, model, *numbers in rows]
+    return [UsageTotal(day, from_column(model), *(int(n) for n in numbers), person=from_column(who)) for day, model, who, *numbers in rows]
+
+
+def thread_usage(thread: str, since: datetime | None) -> Op[list[TurnUsage]]:
+    rows = yield (
+        """SELECT turn, model, COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), SUM(micro_usd) FROM usage
+        WHERE day >= ? AND thread = ? AND turn IS NOT NULL GROUP BY turn, model ORDER BY turn, model""",
+        ("" if since is None else since.astimezone(UTC).date().isoformat(), thread),
+    )
+    return [TurnUsage(turn, from_column(model), *(int(n) for n in numbers)) for turn, model, *numbers in rows]
 
 
 _LAWS: Sequence[tuple[str, str]] = (

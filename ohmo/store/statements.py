@@ -41,6 +41,10 @@ class Moment:
     def asked(self, thread: str) -> None:
         self.hints.append(Hint("approval", thread))
 
+    def changed(self, thread: str) -> None:
+        """Nobody has to act, but whoever watches will want to see it."""
+        self.hints.append(Hint("state", thread))
+
 
 class Undo(Exception):
     """Roll this operation back and return ``value``: it turned out that nothing may be written."""

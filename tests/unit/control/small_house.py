@@ -9,15 +9,15 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from channels.contract import Address, Answer, Arrival, ChatId, Choice, Cursor, Inbound, Options, Outbound
+from channels.contract import Address, Answer, Arrival, ChatId, Choice, Cursor, Inbound, MessageId, Options, Outbound, Person, PersonId
 from channels.web.adapter import Web
 from channels.web.settings import WebSettings
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import Event, ModelDone, TextDelta, ToolDone, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, ToolResult, Usage, UserStep
-from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, StepInfo, ThreadInfo, UsageTotal
+from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, StepInfo, ThreadInfo, TurnUsage, UsageTotal, spot_of
 from ohmo.contracts.status import ChannelStatus, HouseStatus
 from ohmo.contracts.store import Accepted, Ask, Asked, Hint, OutRow, PartState, PersonRow, PostRow, ThreadSettings
 from ohmo.contracts.tool import Question
@@ -47,6 +47,8 @@ class SmallHouse:
         self.provider = "scripted"
         self.warnings: tuple[str, ...] = ()
         self.unavailable = 0
+        self.spent: list[UsageTotal] = []
+        self.log: Path | None = None
         self.on_message: Callable[[str, Inbound], Any] = lambda _thread, _inbound: None
         self.on_answer: Callable[[str, Answer], Any] = lambda _thread, _answer: None
         self.new_id = IdSource()
@@ -60,9 +62,9 @@ class SmallHouse:
     async def counts(self) -> Counts:
         return Counts({("web", "answered"): 3}, {("web", "sent"): 3}, None, 0, len(self.asked))
 
-    async def threads(self, *, limit: int = 100, channel: str | None = None) -> list[ThreadInfo]:
+    async def threads(self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None) -> list[ThreadInfo]:
         infos = [self._info(thread) for thread, address in self.addresses.items() if channel in (None, address.channel)]
-        return sorted(infos, key=lambda info: info.last_at or T0, reverse=True)[:limit]
+        return _page(infos, limit, after)
 
     async def thread(self, thread: str) -> ThreadInfo | None:
         return self._info(thread) if thread in self.addresses else None
@@ -70,22 +72,31 @@ class SmallHouse:
     async def find_thread(self, address: Address, person_scope: str = "") -> str | None:
         return next((thread for thread, place in self.addresses.items() if place == address and person_scope == ""), None)
 
-    async def history(self, thread: str, *, since: int = 0, limit: int = 500) -> list[HistoryItem]:
-        return [item for item in self.history_of.get(thread, []) if item.seq > since][:limit]
+    async def history(self, thread: str, *, since: int = 0, limit: int = 500, before: int | None = None) -> list[HistoryItem]:
+        found = [item for item in self.history_of.get(thread, []) if item.seq > since and (before is None or item.seq < before)]
+        return found[:limit] if before is None else found[max(0, len(found) - limit) :]
 
-    async def inbox(self, *, state: str | None = None, limit: int = 100) -> list[ArrivalInfo]:
+    async def inbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[ArrivalInfo]:
         rows = [item for items in self.history_of.values() for item in items if isinstance(item, ArrivalInfo)]
-        return [row for row in rows if state in (None, row.state)][:limit]
+        return _page([row for row in rows if state in (None, row.state, row.ending)], limit, after)
 
-    async def outbox(self, *, state: str | None = None, limit: int = 100) -> list[OutRow]:
+    async def outbox(self, *, state: str | None = None, limit: int = 100, after: Spot | None = None) -> list[OutRow]:
         rows = [item for items in self.history_of.values() for item in items if isinstance(item, OutRow)]
-        return [row for row in rows if state in (None, row.state)][:limit]
+        return _page([row for row in rows if state in (None, row.state)], limit, after)
+
+    async def posts(self, ids: Sequence[str]) -> list[OutRow]:
+        return [row for row in await self.outbox(limit=10_000) if row.row.id in ids]
 
     async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None:
         return next((i for i in self.history_of.get(thread, []) if isinstance(i, ArrivalInfo) and i.seq == seq), None)
 
-    async def usage(self, *, days: int = 30) -> list[UsageTotal]:
-        return [UsageTotal("2026-01-05", "small-model", 1, 100, 50, 10, 20, 1500)][:days]
+    async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
+        rows = self.spent or [UsageTotal("2026-01-05", "small-model", 1, 100, 50, 10, 20, 1500, "owner")]
+        return [row if by_person else replace(row, person="") for row in rows]
+
+    async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
+        turns = sorted({item.turn for item in self.history_of.get(thread, []) if isinstance(item, StepInfo)})
+        return [TurnUsage(turn, USAGE.model, 2, USAGE.input, USAGE.cached, USAGE.written, USAGE.output, USAGE.micro_usd) for turn in turns]
 
     async def audit_report(self) -> AuditReport:
         return AuditReport(3, {"answered": 3}, 0, 0, {"sent": 3}, ())
@@ -225,17 +236,44 @@ class SmallHouse:
     def post(self, thread: str, text: str, **more: Any) -> str:
         """A row as delivery leaves it: rendered and sent."""
         kind, target, row_id = more.pop("kind", "message"), more.pop("target", None), more.pop("id", None) or self.new_id()
+        state = more.pop("state", "sent")
         outbound = Outbound(self.addresses[thread], text, **more)
         parts = tuple(PartState(part, None, "f" * 32 if part.kind == "file" else None) for part in self.web.render(outbound))
         row = PostRow(row_id, kind, outbound, target)
         now = datetime.now(UTC)
-        self._write(thread, OutRow(row, thread, self.next_seq(thread), None, "sent", parts, 1, now, now, now))
+        self._write(thread, OutRow(row, thread, self.next_seq(thread), None, state, parts, 1, now, now, now))
         return row_id
+
+    def settle(self, row: str, state: Any, error: str | None = None) -> None:
+        """A post comes to another state, as delivery or an owner makes it."""
+        for items in self.history_of.values():
+            for number, item in enumerate(items):
+                if isinstance(item, OutRow) and item.row.id == row:
+                    items[number] = replace(
+                        item, state=state, error=error, ended=None if state in ("ready", "sending") else datetime.now(UTC)
+                    )
+                    self.hint(Hint("state", item.thread))
+
+    def dead_letter(self, thread: str, text: str, reason: str) -> ArrivalInfo:
+        """A message that could not be answered."""
+        accepted = self.accept(said(self.addresses[thread], text, self.new_id()))
+        found = self.history_of[thread][-1]
+        assert isinstance(found, ArrivalInfo)
+        self.history_of[thread][-1] = dead = replace(found, ending="dead", reason=reason, ended=datetime.now(UTC))
+        self.hint(Hint("state", accepted.thread))
+        return dead
+
+    def hint(self, hint: Hint) -> None:
+        for hear in self._hearers:
+            hear([hint])
+
+    def queued(self) -> int:
+        """Events nobody took yet."""
+        return sum(queue.qsize() for queue in self._queues)
 
     def _write(self, thread: str, item: HistoryItem) -> None:
         self.history_of.setdefault(thread, []).append(item)
-        for hear in self._hearers:
-            hear([Hint("any", thread)])
+        self.hint(Hint("post" if isinstance(item, OutRow) else "state", thread))
 
     # scripted turns
 
@@ -293,7 +331,7 @@ class SmallHouse:
         return await self.say(thread, text, id=card, choices=question.choices)
 
     def ports(self) -> Ports:
-        return Ports(self, self.status, self, self.publish_wake, self, self, self, parse_address, self.web.browser)
+        return Ports(self, self.status, self, self.publish_wake, self, self, self, parse_address, self.web.browser, self.log)
 
     @asynccontextmanager
     async def open(self, run: Path, *, port: int = 0) -> AsyncGenerator[Doors]:
@@ -308,6 +346,26 @@ class SmallHouse:
                 yield doors
             finally:
                 receiving.cancel()
+
+
+def said(place: Address, text: str, key: str) -> Inbound:
+    at = datetime.now(UTC)
+    person = Person(PersonId("U1"), "Ada")
+    return Inbound(key=key, address=place, person=person, at=at, order=key, message=MessageId(key), text=text, private=True, addressed=True)
+
+
+Listed = TypeVar("Listed", ThreadInfo, ArrivalInfo, OutRow)
+
+
+def _page(items: list[Listed], limit: int, after: Spot | None) -> list[Listed]:
+    def place(item: Listed) -> tuple[int, int, str, int]:
+        return _order(spot_of(item))
+
+    return [item for item in sorted(items, key=place) if after is None or place(item) > _order(after)][:limit]
+
+
+def _order(spot: Spot) -> tuple[int, int, str, int]:
+    return spot.group, -spot.at, spot.id, -spot.seq
 
 
 def parse_address(text: str) -> Address:

@@ -1,0 +1,44 @@
+"""Pages of lists: ``?limit=&after=`` in, ``next`` out; a mark is opaque to whoever carries it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from ohmo.contracts.reports import ArrivalInfo, Spot, ThreadInfo, spot_of
+from ohmo.contracts.store import OutRow
+from ohmo.control.answers import Refusal, number
+
+MOST = 1000  # items of one page
+_MARK = re.compile(r"([0-9]{1,2})\.([0-9]{1,15})\.([0-9]{1,18})\.([0-9A-Za-z_:.-]{1,200})")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What page is wanted."""
+
+    limit: int
+    after: Spot | None
+
+
+def wish(request: web.Request, limit: int = 100) -> Wish:
+    """Raises Refusal."""
+    text = request.query.get("after")
+    if not text:
+        return Wish(number(request, "limit", limit, MOST), None)
+    found = _MARK.fullmatch(text)
+    if found is None:
+        raise Refusal(400, "after: send back the `next` of the page before, as it was")
+    group, at, seq, name = found.groups()
+    return Wish(number(request, "limit", limit, MOST), Spot(int(group), int(at), name, int(seq)))
+
+
+def following(items: Sequence[ThreadInfo | ArrivalInfo | OutRow], wanted: Wish) -> str | None:
+    """The mark of the next page; None: this was the last one."""
+    if not items or len(items) < wanted.limit:
+        return None
+    spot = spot_of(items[-1])
+    return f"{spot.group}.{spot.at}.{spot.seq}.{spot.id}"

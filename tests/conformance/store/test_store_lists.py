@@ -1,0 +1,119 @@
+"""Lists in pages, what was spent, and who hears that something a person looks at has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from store_words import CHAT, COMMAND, OTHER, Scene, ident, model, row, said
+
+from channels.contract import Address, ChatId
+from ohmo.contracts.messages import Usage
+from ohmo.contracts.reports import Spot, spot_of
+from ohmo.contracts.store import Hint
+
+
+async def pages(fetch: Callable[[Spot | None], Awaitable[list[Any]]]) -> list[Any]:
+    """All pages, one after the other."""
+    found: list[Any] = []
+    while page := await fetch(spot_of(found[-1]) if found else None):
+        found += page
+    return found
+
+
+async def test_pages_of_threads_show_each_once_newest_first(scene: Scene) -> None:
+    for number in range(7):
+        if number % 2:
+            scene.clock.tick(1)  # some share their time
+        await scene.hear(said(f"m{number}", at=Address("slack", "T1", ChatId(f"C{number}"))))
+    whole = await scene.store.threads()
+    paged = await pages(lambda after: scene.store.threads(limit=2, after=after))
+    assert [one.thread for one in paged] == [one.thread for one in whole]
+    assert len(whole) == 7
+    assert whole[0].address.chat in ("C5", "C6")
+
+
+async def test_pages_of_arrivals_and_posts_show_each_once_whatever_their_state(scene: Scene) -> None:
+    scene.problems_allowed = True
+    for number in range(5):
+        await scene.hear(said(f"m{number}", at=Address("slack", "T1", ChatId(f"C{number}"))))
+        if number == 2:
+            scene.clock.tick(1)
+    claim, work = await scene.begin()
+    await scene.store.finish(claim, work.turn, [model("x")], [row("answer", at=claim.address)], state="done")
+    await scene.begin()
+    await scene.store.post([row("a"), row("b", at=OTHER), row("c", at=OTHER)])
+    await scene.deliver("a")
+    whole = await scene.store.inbox()
+    assert [one.state for one in whole] == ["waiting"] * 3 + ["taken", "ended"]
+    for size in (1, 2, 3):
+        assert await pages(lambda after, n=size: scene.store.inbox(limit=n, after=after)) == whole
+        assert await pages(lambda after, n=size: scene.store.inbox(state="waiting", limit=n, after=after)) == whole[:3]
+        posts = await pages(lambda after, n=size: scene.store.outbox(limit=n, after=after))
+        assert posts == await scene.store.outbox()
+        assert [post.state for post in posts] == ["ready"] * 3 + ["sent"]
+    assert [post.row.id for post in await scene.store.outbox(state="sent")] == [ident("a")]
+    assert whole[-1].ended is not None
+    assert whole[0].ended is None
+
+
+async def test_a_page_goes_on_where_it_ended_when_newer_things_arrive_between(scene: Scene) -> None:
+    for name in ("a", "b", "c"):
+        await scene.hear(said(name, at=Address("slack", "T1", ChatId(name))))
+        scene.clock.tick(1)
+    first = await scene.store.inbox(limit=2)
+    await scene.hear(said("new", at=Address("slack", "T1", ChatId("new"))))
+    rest = await scene.store.inbox(limit=2, after=spot_of(first[-1]))
+    assert [one.arrival.text for one in [*first, *rest]] == ["c", "b", "a"]  # pyright: ignore
+
+
+async def test_rows_are_read_again_by_their_ids_with_why_they_failed(scene: Scene) -> None:
+    await scene.store.post([row("a"), row("b")])
+    await scene.store.unsent(ident("a"), retry_after=None, error="the chat is gone")
+    found = await scene.store.posts([ident("a"), ident("b"), ident("nobody")])
+    assert [(one.state, one.error) for one in found] == [("dead", "the chat is gone"), ("ready", None)]
+    assert found[0].ended is not None
+    await scene.store.retry_post(ident("a"))
+    (again,) = await scene.store.posts([ident("a")])
+    assert (again.state, again.error, again.ended) == ("ready", None, None)
+
+
+async def test_what_was_spent_is_told_by_person_and_by_turn(scene: Scene) -> None:
+    await scene.hear(said("one"))
+    claim, work = await scene.begin()
+    await scene.store.record(claim, work.turn, [model("thinking")], usage=Usage("small", "turn", 10, 5, 1, 2, 300))
+    await scene.store.finish(claim, work.turn, [model("x")], [], state="done", usage=Usage("small", "turn", 1, 0, 0, 1, 30))
+    (by_person,) = await scene.store.usage(by_person=True)
+    assert (by_person.calls, by_person.input, by_person.micro_usd) == (2, 11, 330)
+    assert by_person.person
+    assert [total.person for total in await scene.store.usage()] == [""]
+    (turn,) = await scene.store.thread_usage(claim.thread, since=scene.clock.now)
+    assert (turn.turn, turn.model, turn.calls, turn.output, turn.micro_usd) == (work.turn, "small", 2, 3, 330)
+    assert await scene.store.thread_usage("nowhere") == []
+
+
+async def test_the_oldest_that_waits_is_known_by_channel(scene: Scene) -> None:
+    await scene.hear(said("first"))
+    scene.clock.tick(5)
+    await scene.hear(said("second", at=OTHER))
+    counts = await scene.store.counts()
+    assert counts.oldest == {"slack": counts.oldest_waiting}
+    assert counts.oldest_waiting is not None
+
+
+@pytest.mark.parametrize("what", ["sent", "unsent", "ended"])
+async def test_who_watches_hears_of_changes_that_nobody_has_to_act_on(scene: Scene, what: str) -> None:
+    await scene.store.post([row("a", at=CHAT)])
+    (command,) = await scene.hear(said("/help"), seat=COMMAND)
+    heard: list[Hint] = []
+    end = scene.store.listen(heard.extend)
+    match what:
+        case "sent":
+            await scene.deliver("a")
+        case "unsent":
+            await scene.store.unsent(ident("a"), retry_after=5, error="busy")
+        case _:
+            await scene.store.end_arrival(command.thread, command.seq, "answered")
+    end()
+    assert ("state", command.thread) in [(hint.kind, hint.thread) for hint in heard]
