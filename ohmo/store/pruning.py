@@ -35,7 +35,7 @@ _TURNS = f"""DELETE FROM turns WHERE turn IN (
 # Of each job the last run that came to an end stays: the next one may be compared with it.
 _OCCURRENCES = f"""DELETE FROM occurrences WHERE (job, due) IN (
   SELECT o.job, o.due FROM occurrences o WHERE o.state <> 'claimed' AND o.at < ? AND NOT (o.state = 'done' AND o.due = (
-    SELECT MAX(d.due) FROM occurrences d WHERE d.job = o.job AND d.state = 'done')) LIMIT {BATCH}) RETURNING due"""
+    SELECT MAX(d.due) FROM occurrences d WHERE d.job = o.job AND d.state = 'done')) ORDER BY o.at LIMIT {BATCH}) RETURNING due"""
 _SEEN = f"""DELETE FROM seen WHERE (channel, account, event_key) IN (
   SELECT channel, account, event_key FROM seen WHERE at < ? ORDER BY at LIMIT {BATCH}) RETURNING seq"""
 

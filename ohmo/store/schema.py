@@ -103,7 +103,8 @@ ALTER TABLE occurrences ADD COLUMN ended BIGINT;
 ALTER TABLE occurrences ADD COLUMN preview TEXT;
 ALTER TABLE occurrences ADD COLUMN digest TEXT;
 ALTER TABLE occurrences ADD COLUMN attempts INTEGER NOT NULL DEFAULT 1;
-CREATE INDEX occurrences_claimed ON occurrences (thread) WHERE state = 'claimed'
+CREATE INDEX occurrences_claimed ON occurrences (thread) WHERE state = 'claimed';
+CREATE INDEX occurrences_ended ON occurrences (at) WHERE state <> 'claimed'
 """
 
 

@@ -1,0 +1,1 @@
+"""The clock: when a job is due, and that it runs once."""

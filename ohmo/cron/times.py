@@ -1,0 +1,208 @@
+"""When a job is due: cron fields, a fixed distance, or one instant. Pure: the present is always handed in."""
+
+# croniter has no types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol, cast
+from zoneinfo import ZoneInfo
+
+from croniter import CroniterBadCronError, CroniterBadDateError, CroniterError, croniter
+
+from ohmo.contracts.cron import BadJob, JobBody
+from ohmo.cron.zones import change_after, local, offset, once_per_date, zone_of
+
+YEARS = 30  # a schedule that does not come within these never comes
+_NAMES = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
+_CHANCE = re.compile(r"(^|[,/-])[hr]([(/,-]|$)")
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Schedule(Protocol):
+    """Slots in time."""
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The first slot later than ``moment``, UTC; None: there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    due: datetime
+
+    def after(self, moment: datetime) -> datetime | None:
+        return self.due if self.due > moment else None
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """By elapsed time from ``anchor``, whatever the wall clock says."""
+
+    anchor: datetime
+    distance: timedelta
+
+    def after(self, moment: datetime) -> datetime | None:
+        passed = (moment - self.anchor) // self.distance
+        return self.anchor + max(1, passed + 1) * self.distance
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Five or six cron fields in a zone.
+
+    Hour and minute fixed: once for each local date (gap: the first valid instant after it; overlap: the first of both). ``*`` or ``/`` in hour
+    or minute: every instant whose wall clock fits, that is by elapsed time; the rule of vixie cron."""
+
+    expression: str
+    zone: ZoneInfo
+
+    def after(self, moment: datetime) -> datetime | None:
+        return self._elapsing(moment) if self._elapses() else self._daily(moment)
+
+    def _elapses(self) -> bool:
+        minute, hour = self.expression.split()[:2]
+        return any(mark in part for part in (minute, hour) for mark in "*/")
+
+    def _daily(self, moment: datetime) -> datetime | None:
+        for wall in self._walls(local(self.zone, moment)):
+            at = once_per_date(self.zone, wall)
+            if at is not None and at > moment:
+                return at
+        return None
+
+    def _elapsing(self, moment: datetime) -> datetime | None:
+        """From one change of the offset to the next; between them wall clock and instants run alike."""
+        since, inclusive = moment, False
+        while True:
+            ahead = offset(self.zone, since)
+            start = since.replace(tzinfo=None) + ahead
+            wall = next(self._walls(start - _MICROSECOND if inclusive else start), None)
+            if wall is None:
+                return None
+            at = (wall - ahead).replace(tzinfo=UTC)
+            change = change_after(self.zone, since, at)
+            if change is None:
+                return at
+            since, inclusive = change, True
+
+    def _walls(self, start: datetime) -> Iterator[datetime]:
+        """Wall-clock times after ``start``, as if every day had 24 hours."""
+        found = croniter(self.expression, start.replace(tzinfo=UTC), ret_type=datetime, max_years_between_matches=YEARS)
+        try:
+            while True:
+                yield found.get_next().replace(tzinfo=None)
+        except (CroniterBadDateError, OverflowError):
+            return
+
+
+def fields_of(text: str, zone: ZoneInfo) -> Fields:
+    """Raises BadJob with one line: what is wrong and what to write."""
+    text = " ".join(text.split())
+    lower = text.lower()
+    if lower.startswith("@"):
+        if lower not in _NAMES:
+            raise BadJob(f"schedule: {text} is not known; write cron fields, or one of {' '.join(_NAMES)}")
+        lower = {"@annually": "@yearly", "@midnight": "@daily"}.get(lower, lower)
+        lower = {
+            "@yearly": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@hourly": "0 * * * *",
+        }[lower]  # fmt: skip
+    parts = lower.split(" ")
+    if len(parts) not in (5, 6):
+        raise BadJob(f"schedule: {text!r} has {len(parts)} fields; write minute hour day month weekday, for example 0 9 * * 1-5")
+    if any(_CHANCE.search(part) for part in parts):
+        raise BadJob(f"schedule: {text!r}: H and R draw times by chance; write the times, and jitter for a random delay")
+    try:
+        croniter.expand(lower)
+    except (CroniterBadCronError, CroniterError, ValueError, KeyError, IndexError) as error:
+        raise BadJob(f"schedule: {text!r} is no cron expression ({_reason(error)}); for example 0 9 * * 1-5") from error
+    return Fields(lower, zone)
+
+
+def _reason(error: Exception) -> str:
+    return str(error).split("\n", maxsplit=1)[0].strip()[:120] or type(error).__name__
+
+
+def schedule_of(body: JobBody) -> Schedule:
+    """Raises BadJob."""
+    spec = body.spec
+    if spec.every is not None:
+        return Every(body.anchor, timedelta(seconds=spec.every))
+    if spec.at is not None:
+        return Once(instant_of(spec.at))
+    try:
+        return fields_of(cast("Any", spec.schedule), zone_of(spec.tz))
+    except ValueError as error:
+        raise BadJob(f"tz: {error}") from error
+
+
+def instant_of(text: str) -> datetime:
+    """ISO 8601 with its offset, as jobs keep it."""
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def after(body: JobBody, moment: datetime) -> datetime | None:
+    """The first slot of a job later than ``moment``; None also when it would lie behind its expiry."""
+    due = schedule_of(body).after(moment)
+    expires = body.spec.expires
+    return None if due is None or (expires is not None and due > instant_of(expires)) else due
+
+
+def period(body: JobBody, due: datetime) -> timedelta | None:
+    """The time from a slot to the one that follows it; None for the last one."""
+    following = schedule_of(body).after(due)
+    return None if following is None else following - due
+
+
+_CLOCK = re.compile(r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?(?::(?P<second>\d{2}))?\s*(?P<half>am|pm)?")
+_IN = re.compile(r"in\s+(?P<number>\d{1,6})\s*(?P<unit>s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)")
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def moment_of(text: str, zone: ZoneInfo, now: datetime) -> datetime:
+    """``2026-12-01 09:00``, ISO 8601, ``09:00``, ``tomorrow 9:00``, ``in 20 minutes``; without an offset in ``zone``. Raises BadJob."""
+    said = " ".join(text.split())
+    found = _IN.fullmatch(said.lower())
+    if found is not None:
+        return (now + timedelta(seconds=int(found["number"]) * _UNITS[found["unit"][0]])).replace(microsecond=0)
+    wall = _wall(said, local(zone, now))
+    if isinstance(wall, datetime) and wall.tzinfo is not None:
+        return wall.astimezone(UTC)
+    at = once_per_date(zone, wall) if wall is not None else None
+    if at is None:
+        raise BadJob(f"{text!r} is no time; write 2026-12-01 09:00, 09:00, tomorrow 9:00, in 20 minutes, or ISO 8601 with an offset")
+    if _CLOCK.fullmatch(said.lower()) is not None and at <= now and wall is not None:
+        at = once_per_date(zone, wall + timedelta(days=1)) or at
+    return at
+
+
+def _wall(text: str, today: datetime) -> datetime | None:
+    word, _, rest = text.lower().partition(" ")
+    if word in ("today", "tomorrow") and (clock := _clock(rest.removeprefix("at "))) is not None:
+        return _on(today + timedelta(days=int(word == "tomorrow")), clock)
+    if (clock := _clock(text.lower())) is not None:
+        return _on(today, clock)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return None if re.fullmatch(r"[\d-]+", text) else found  # a date alone names no time
+
+
+def _clock(text: str) -> tuple[int, int, int] | None:
+    found = _CLOCK.fullmatch(text.strip())
+    if found is None or (found["minute"] is None and found["half"] is None):
+        return None
+    hour, minute, second = int(found["hour"]), int(found["minute"] or 0), int(found["second"] or 0)
+    if found["half"] is not None:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if found["half"] == "pm" else 0)
+    return (hour, minute, second) if hour < 24 and minute < 60 and second < 60 else None
+
+
+def _on(day: datetime, clock: tuple[int, int, int]) -> datetime:
+    return day.replace(hour=clock[0], minute=clock[1], second=clock[2], microsecond=0)
