@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections import deque
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 
 from ohmo.cli.show import clean
+from ohmo.cli.tail import growing
 from ohmo.config.home import find_home
 
 
@@ -32,7 +30,7 @@ def COMMAND(lines: int, follow: bool, level: str, as_json: bool) -> None:  # noq
             for text in deque((text for line in file if (text := wanted.text(line)) is not None), maxlen=lines):
                 click.echo(text)
             position = file.tell()
-    for line in _growing(path, position) if follow else ():
+    for line in growing(path, position) if follow else ():
         if (text := wanted.text(line)) is not None:
             click.echo(text)
 
@@ -62,22 +60,6 @@ def _event(line: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None  # pyright: ignore[reportUnknownVariableType] - JSON
-
-
-def _growing(path: Path, position: int) -> Iterator[str]:
-    """New lines; begins again when the file was rotated."""
-    while True:
-        if path.exists():
-            if path.stat().st_size < position:
-                position = 0
-            with path.open("rb") as file:
-                file.seek(position)
-                for raw in file:
-                    if not raw.endswith(b"\n"):
-                        break
-                    position += len(raw)
-                    yield raw.decode("utf-8", "replace")
-        time.sleep(0.3)
 
 
 _RANK = {"debug": 0, "info": 1, "warning": 2, "error": 3, "critical": 4}

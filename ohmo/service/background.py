@@ -1,0 +1,182 @@
+"""Where there is no service manager (containers, WSL without systemd): a process of our own keeps the daemon."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+from ohmo.config.writing import write_whole
+from ohmo.service.contract import READY_WITHIN, STOP_WITHIN, Log, Plan, ServiceFailed, Standing, State
+
+_KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+def held(lock: Path) -> bool:
+    """Whether somebody holds this lock file; the kernel lets go when its holder dies."""
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+class Background:
+    """``environ``: of whoever starts it; only a few harmless variables are handed on, tokens belong into ``$OHMO_HOME/.env``."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        environ: Mapping[str, str],
+        *,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._plan, self._environ, self._now, self._sleep = plan, environ, now, sleep
+        run = plan.home.root / "run"
+        self._record, self._state, self._lock = run / "service.json", run / "service.state", run / "service.lock"
+
+    @property
+    def name(self) -> str:
+        return "background process"
+
+    def installed(self) -> bool:
+        return self._record.exists()
+
+    def install(self) -> list[str]:
+        text = json.dumps({"manager": "background", "command": self._plan.command, "path": self._plan.search_path}, indent=2)
+        before = self._record.read_text(encoding="utf-8") if self.installed() else ""
+        if before == text:
+            return [f"unchanged {self._record}"]
+        write_whole(self._record, text)
+        return [
+            f"{'changed' if before else 'created'} {self._record}",
+            "it does not start by itself when the machine does: ohmo service start",
+        ]
+
+    def uninstall(self) -> list[str]:
+        if not self.installed():
+            return ["not installed, nothing to do"]
+        self.stop()
+        for file in (self._record, self._state, self._lock):
+            file.unlink(missing_ok=True)
+        return [f"removed {self._record}"]
+
+    def start(self) -> None:
+        self._must_be_installed()
+        if not self.supervised():
+            self._state.unlink(missing_ok=True)
+            child = self._launch()
+            self.wait_until_ready(lambda: child.poll() is None)
+            return
+        self.wait_until_ready()
+
+    def stop(self) -> None:
+        """The supervisor stops the daemon; a daemon whose supervisor was killed is stopped itself."""
+        self._must_be_installed()
+        found = self._read()
+        target = found.get("supervisor") if self.supervised() else found.get("daemon") if held(self._plan.home.lock) else None
+        if isinstance(target, int):
+            with suppress(ProcessLookupError):
+                os.kill(target, signal.SIGTERM)
+        self.wait_until_ended()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def reload(self) -> None:
+        """Raises ServiceFailed: it does not run."""
+        daemon = self._read().get("daemon")
+        if not isinstance(daemon, int) or not held(self._plan.home.lock):
+            raise ServiceFailed("not running; ohmo service start")
+        os.kill(daemon, signal.SIGHUP)
+
+    def standing(self) -> Standing:
+        if not self.installed():
+            return Standing("not installed")
+        return self.seen()
+
+    def seen(self) -> Standing:
+        """What the supervisor wrote down, checked against the locks."""
+        found = self._read()
+        state, detail = cast("State", found.get("state", "stopped")), str(found.get("detail", ""))
+        daemon = found.get("daemon") if isinstance(found.get("daemon"), int) else None
+        alone = not self.supervised()
+        if alone and state in ("running", "starting") and held(self._plan.home.lock):
+            return Standing(
+                "running", daemon, int(found.get("restarts", 0)), "its supervisor was killed; `ohmo service start` gives it a new one"
+            )
+        if alone and state not in ("failed", "stopped"):
+            state, daemon, detail = "stopped", None, "the supervisor and the daemon were killed; ohmo service start"
+        return Standing(state, daemon, int(found.get("restarts", 0)), detail)
+
+    def log(self, lines: int, follow: bool) -> Log:  # noqa: ARG002 - who reads the file counts its lines
+        return Log(file=self._plan.home.root / "logs" / "service.log")
+
+    def supervised(self) -> bool:
+        return held(self._lock)
+
+    def wait_until_ready(self, alive: Callable[[], bool] = lambda: True) -> None:
+        """``alive``: whether whoever should make it ready is still there."""
+        deadline = self._now() + READY_WITHIN
+        while self._now() < deadline:
+            found = self._read()
+            if found.get("state") == "running":
+                return
+            if found.get("state") == "failed" and not self.supervised():
+                raise ServiceFailed(f"it does not start: {found.get('detail')}")
+            if not alive() and not self.supervised():
+                raise ServiceFailed("the supervisor ended at once; ohmo service logs says why")
+            self._sleep(0.05)
+        raise ServiceFailed(f"not ready within {READY_WITHIN:.0f} s, it goes on trying; ohmo service logs shows where it stands")
+
+    def wait_until_ended(self) -> None:
+        deadline = self._now() + STOP_WITHIN + 10
+        while self.supervised() or (held(self._plan.home.lock) and self._read().get("state") in ("running", "starting")):
+            if self._now() > deadline:
+                raise ServiceFailed(f"it does not end within {STOP_WITHIN + 10:.0f} s; ohmo service logs says what it waits for")
+            self._sleep(0.05)
+
+    def _launch(self) -> subprocess.Popen[bytes]:
+        """A session of its own: it outlives the shell and hears no Ctrl-C. What it needs it reads itself; nothing is inherited open."""
+        environ = {name: value for name, value in self._environ.items() if name in _KEPT or name.startswith("LC_")}
+        environ |= {"OHMO_HOME": str(self._plan.home.root), "OHMO_SERVICE": "background", "PATH": self._plan.search_path}
+        log = self._plan.home.root / "logs" / "service.log"
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [str(self._plan.python), "-P", "-m", "ohmo.service.supervisor", *self._plan.command],
+                stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, cwd="/", env=environ, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise ServiceFailed(
+                f"{self._plan.python}: cannot be run ({error.strerror}); ohmo service install writes the right path"
+            ) from error
+        finally:
+            os.close(descriptor)
+
+    def _must_be_installed(self) -> None:
+        if not self.installed():
+            raise ServiceFailed("not installed; ohmo service install")
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found: object = json.loads(self._state.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

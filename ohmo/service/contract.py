@@ -1,0 +1,130 @@
+"""What a service manager is to ohmo: somebody who starts it, keeps it, and can be asked how it is."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from ohmo.config.home import Home
+from ohmo.contracts.errors import OhmoError
+
+READY_WITHIN = 90.0  # seconds a start may take before we stop waiting for it
+STOP_WITHIN = 30.0  # seconds from SIGTERM to SIGKILL: 10 s of drain and what each part may take
+NEVER_AGAIN = (1, 2, 3, 75, 78)  # exit codes after which another start would end the same way
+WATCHDOG = 20  # seconds without a sign of life from the event loop after which the daemon is ended with its stack in the log
+
+
+class ServiceFailed(OhmoError):
+    """The service manager could not do it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that ended: exit code, standard output, standard error."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def last(self) -> str:
+        """The last line it said, which names the reason."""
+        lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
+        return lines[-1] if lines else f"exit code {self.code}"
+
+
+Run = Callable[[Sequence[str], float], Ran]  # a command and the seconds it may take; TimeoutError when it takes longer
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be run, and as whom. ``python``: the interpreter of the environment ohmo is installed in."""
+
+    python: Path
+    home: Home
+    user_home: Path
+    search_path: str
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """``-P``: the working directory is not searched for modules."""
+        return (str(self.python), "-P", "-m", "ohmo", "run")
+
+
+def search_path(python: Path, user_home: Path, *, darwin: bool = False) -> str:
+    """A short PATH: where ohmo lies, where a person's own programs lie, and the system's."""
+    brew = ["/opt/homebrew/bin"] if darwin else []
+    return ":".join([str(python.parent), str(user_home / ".local" / "bin"), *brew, "/usr/local/bin", "/usr/bin", "/bin"])
+
+
+State = Literal["running", "starting", "restarting", "stopped", "failed", "not installed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the service is. ``detail``: one line, why it is so."""
+
+    state: State
+    pid: int | None = None
+    restarts: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Where the log is: a file to read, or a command that shows it."""
+
+    file: Path | None = None
+    command: tuple[str, ...] = field(default=())
+
+
+class Manager(Protocol):
+    """All raise ServiceFailed with one line that says what to do."""
+
+    @property
+    def name(self) -> str: ...
+
+    def installed(self) -> bool: ...
+
+    def install(self) -> list[str]:
+        """Idempotent; starts nothing. Returns lines for the person."""
+        ...
+
+    def uninstall(self) -> list[str]:
+        """Stops it first. What belongs to the person (the home) stays."""
+        ...
+
+    def start(self) -> None:
+        """Waits until the daemon is ready."""
+        ...
+
+    def stop(self) -> None:
+        """Waits until it has ended in good order."""
+        ...
+
+    def restart(self) -> None: ...
+
+    def reload(self) -> None:
+        """The daemon reads its configuration again."""
+        ...
+
+    def standing(self) -> Standing: ...
+
+    def log(self, lines: int, follow: bool) -> Log: ...
+
+
+def user_of(environ: Mapping[str, str]) -> str:
+    """The login name, also where nobody set USER."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return environ.get("USER", "") or str(os.geteuid())
+
+
+def shown(command: Sequence[str]) -> str:
+    return shlex.join(command)

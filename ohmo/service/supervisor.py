@@ -1,0 +1,304 @@
+"""Keeps one daemon where nobody else does: starts it, restarts what crashes or hangs, adopts one whose supervisor was killed, keeps its log short.
+
+A small process (standard library only): ``python -m ohmo.service.supervisor COMMAND…`` with OHMO_HOME set. It speaks the protocol of sd_notify(3), so the
+daemon behaves here as it does under systemd."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ohmo.processes.family import adopt_orphans
+
+FINAL = (0, 1, 2, 3, 75, 78)  # exit codes after which another start would end the same way, or nobody wants one
+_LOG_SIZE = 5 * 1024 * 1024  # bytes of service.log; one older file is kept
+_CREDENTIALS = struct.Struct("3i")  # struct ucred, unix(7)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds. ``hang``: without a sign of life from the event loop; ``abort``: from SIGABRT, which writes the stacks, to SIGKILL."""
+
+    start: float = 300.0
+    hang: float = 20.0
+    abort: float = 5.0
+    stop: float = 30.0
+    first: float = 1.0
+    most: float = 60.0
+    quiet: float = 600.0  # a life this long makes the next restart a quick one again
+
+
+class Supervisor:
+    """One home, one daemon."""
+
+    def __init__(self, home: Path, command: Sequence[str], environ: Mapping[str, str], pace: Pace) -> None:
+        self._home, self._command, self._environ, self._pace = home, command, dict(environ), pace
+        self._log, self._state = home / "logs" / "service.log", home / "run" / "service.state"
+        self._asked_to_stop = False
+        self._restarts = 0
+        self._daemon: int | None = None
+        self._adopted: int | None = None  # a descriptor that is readable when an adopted daemon has ended
+        self._ready = False
+        self._beat = self._kill_at = 0.0
+        self._wake, wake = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(self._wake, False)
+        signal.set_wakeup_fd(wake)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        signal.signal(signal.SIGHUP, self._hand_on)
+        signal.signal(signal.SIGCHLD, _heard)
+
+    def run(self) -> int:
+        """Until it is stopped or starting again would not help; 0 then, because whoever keeps us shall not start us again."""
+        pause = self._pace.first
+        found = self._orphan()
+        self._listen(found[1] if found else "")
+        while True:
+            began = time.monotonic()
+            if found:
+                self._adopt(found[0])
+                found = None
+            else:
+                self._start()
+            code = self._watch()
+            if self._asked_to_stop:
+                return self._end("stopped", "stopped as asked")
+            if code in FINAL:
+                return self._end("stopped" if code == 0 else "failed", self._last_words(code))
+            pause = self._pace.first if time.monotonic() - began > self._pace.quiet else pause
+            why = _ending(code)
+            self._restarts += 1
+            self._say(f"the daemon ended ({why}); start {self._restarts + 1} in {pause:g} s")
+            self._write("restarting", f"ended: {why}; again in {pause:g} s")
+            self._sleep(pause)
+            if self._asked_to_stop:
+                return self._end("stopped", "stopped as asked")
+            pause = min(self._pace.most, pause * 2)
+
+    def _listen(self, name: str) -> None:
+        """Where the daemon says READY=1 and WATCHDOG=1: a name that lies on no disk on Linux, a file elsewhere."""
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        if sys.platform == "linux":
+            name = name or f"@ohmo-{secrets.token_hex(12)}"
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            self._socket.bind("\0" + name[1:])
+        else:
+            name = str(self._home / "run" / "notify")
+            Path(name).unlink(missing_ok=True)
+            self._socket.bind(name)
+        self._environ |= {"NOTIFY_SOCKET": name, "WATCHDOG_USEC": str(int(self._pace.hang * 1e6))}
+        self._environ.setdefault("OHMO_SERVICE", "background")
+
+    def _orphan(self) -> tuple[int, str] | None:
+        """A daemon of a supervisor that was killed: its pid and where it speaks. Linux only; elsewhere it is found running and left alone."""
+        try:
+            descriptor = os.open(self._home / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with suppress(OSError, ValueError):
+                pid = int(os.pread(descriptor, 32, 0))
+                pairs = Path(f"/proc/{pid}/environ").read_text(encoding="utf-8", errors="replace").split("\0")
+                environ = {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
+                if environ.get("OHMO_SERVICE") == "background" and environ.get("NOTIFY_SOCKET", "").startswith("@"):
+                    return pid, environ["NOTIFY_SOCKET"]
+        finally:
+            os.close(descriptor)
+        return None
+
+    def _adopt(self, pid: int) -> None:
+        self._daemon, self._adopted = pid, os.pidfd_open(pid)
+        self._ready, self._beat, self._kill_at = True, time.monotonic(), 0.0
+        self._say(f"took over the running daemon {pid}")
+        self._write("running", "serving")
+
+    def _start(self) -> None:
+        self._ready, self._beat, self._kill_at = False, time.monotonic(), 0.0
+        self._write("starting", "")
+        folder = self._environ.get("HOME", "/")
+        child = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=self._environ, cwd=folder, start_new_session=True)  # noqa: S603 - ours
+        child.returncode = 0  # we reap it ourselves
+        self._daemon = child.pid
+        self._write("starting", "")
+
+    def _watch(self) -> int | None:
+        """Until the daemon has ended: its exit code, negative for a signal; None when nobody can know (it was adopted)."""
+        while True:
+            before = time.monotonic()
+            waits: list[Any] = [self._wake, self._socket, *([self._adopted] if self._adopted is not None else [])]
+            readable, _, _ = select.select(waits, [], [], 1.0 if self._kill_at else 2.0)
+            with suppress(BlockingIOError):
+                os.read(self._wake, 512)
+            self._hear()
+            if time.monotonic() - before > 10:
+                self._beat = time.monotonic()  # it was us who slept: the machine was suspended
+            over, code = self._ended(readable)
+            if over:
+                self._daemon = None
+                return code
+            self._judge()
+            self._rotate()
+
+    def _ended(self, readable: list[Any]) -> tuple[bool, int | None]:
+        """Whether it has ended, and with which code."""
+        over, code = False, None
+        if self._adopted is not None and self._adopted in readable:
+            os.close(self._adopted)
+            self._adopted, over = None, True
+        with suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                if found[0] == self._daemon:
+                    over, code = True, os.waitstatus_to_exitcode(found[1])
+        return over, code
+
+    def _hear(self) -> None:
+        while True:
+            try:
+                data, extra, _, _ = self._socket.recvmsg(4096, socket.CMSG_SPACE(_CREDENTIALS.size))
+            except BlockingIOError:
+                return
+            sender = next((_CREDENTIALS.unpack(content)[0] for level, _, content in extra if level == socket.SOL_SOCKET), self._daemon)
+            if sender != self._daemon:
+                continue  # somebody else's word counts nothing
+            for line in data.decode("utf-8", "replace").splitlines():
+                if line == "WATCHDOG=1":
+                    self._beat = time.monotonic()
+                elif line == "READY=1":
+                    self._ready, self._beat = True, time.monotonic()
+                    self._write("running", "serving")
+
+    def _judge(self) -> None:
+        """Ends what was asked to end, and what hangs."""
+        now = time.monotonic()
+        if self._asked_to_stop and not self._kill_at:
+            self._send(signal.SIGTERM)
+            self._kill_at = now + self._pace.stop
+        elif self._kill_at and now > self._kill_at:
+            self._send(signal.SIGKILL)
+            self._kill_at = now + 1.0
+        elif not self._kill_at and now - self._beat > (self._pace.hang if self._ready else self._pace.start):
+            self._say(f"no sign of life for {now - self._beat:.0f} s: ended; the stack of every thread stands above or below this line")
+            self._send(signal.SIGABRT)
+            self._kill_at = now + self._pace.abort
+
+    def _send(self, number: int) -> None:
+        if self._daemon is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._daemon, number)
+
+    def _stop(self, *_: object) -> None:
+        self._asked_to_stop = True
+
+    def _hand_on(self, *_: object) -> None:
+        self._send(signal.SIGHUP)
+
+    def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._asked_to_stop and (left := until - time.monotonic()) > 0:
+            select.select([self._wake], [], [], left)
+            with suppress(BlockingIOError):
+                os.read(self._wake, 512)
+            with suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+
+    def _end(self, state: str, detail: str) -> int:
+        self._say(f"{state}: {detail}")
+        self._write(state, detail)
+        return 0
+
+    def _last_words(self, code: int | None) -> str:
+        """The line with which the daemon said why."""
+        if code == 0:
+            return "it was stopped by a signal"
+        with suppress(OSError):
+            with self._log.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
+                said = [
+                    line
+                    for line in file.read().decode("utf-8", "replace").splitlines()
+                    if line.startswith("ohmo: ") or ".yaml:" in line[:200]
+                ]
+            if said:
+                return said[-1].removeprefix("ohmo: ")
+        return f"exit code {code}; ohmo service logs says why"
+
+    def _write(self, state: str, detail: str) -> None:
+        body = {
+            "state": state, "detail": detail, "supervisor": os.getpid(), "daemon": self._daemon, "restarts": self._restarts, "at": time.time(),
+        }  # fmt: skip
+        unfinished = self._state.with_name(".service.state.new")
+        with suppress(OSError):
+            unfinished.write_text(json.dumps(body), encoding="utf-8")
+            unfinished.chmod(0o600)
+            unfinished.replace(self._state)
+
+    def _say(self, line: str) -> None:
+        with suppress(OSError):
+            print(f"{time.strftime('%H:%M:%S', time.gmtime())} service {line}", file=sys.stderr, flush=True)
+
+    def _rotate(self) -> None:
+        """Copied and cut, not renamed: the daemon appends to the file we gave it."""
+        with suppress(OSError):
+            if self._log.stat().st_size > _LOG_SIZE:
+                older = self._log.with_name("service.log.1")
+                with self._log.open("rb") as source, older.open("wb") as target:
+                    while chunk := source.read(1 << 20):
+                        target.write(chunk)
+                older.chmod(0o600)
+                os.truncate(self._log, 0)
+
+
+def _heard(_number: int, _frame: object) -> None:
+    """The descriptor of ``set_wakeup_fd`` does the work; a handler must only exist."""
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "nobody saw how"
+    if code < 0:
+        with suppress(ValueError):
+            return signal.Signals(-code).name
+    return f"exit code {code}"
+
+
+def pace_of(environ: Mapping[str, str]) -> Pace:
+    """``OHMO_WATCHDOG``: seconds without a sign of life, for whoever wants it stricter or has a slow machine."""
+    text = environ.get("OHMO_WATCHDOG", "")
+    return Pace(hang=max(2.0, float(text))) if text.replace(".", "", 1).isdigit() else Pace()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Holds the lock of the supervisor while it runs; a second one ends at once with 75."""
+    home = Path(os.environ["OHMO_HOME"])
+    for folder in (home, home / "run", home / "logs"):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(home / "run" / "service.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return 75
+    adopt_orphans()
+    return Supervisor(home, arguments, os.environ, pace_of(os.environ)).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
