@@ -17,6 +17,7 @@ from ohmo.assembly.seams import Seams
 from ohmo.config.load import load
 from ohmo.failpoints import Failpoint, inert
 from ohmo.gateway.access import Policy
+from ohmo.gateway.activity import Mode
 from ohmo.gateway.indoors import Indoors
 from ohmo.gateway.link import LinkSettings
 from ohmo.lifecycle import failure_of
@@ -59,7 +60,7 @@ async def eventually(condition: Callable[[], bool | Awaitable[bool]], within: fl
 class World:
     """What is there before the house and outlives it: the platform, the model, the time. ``folder`` is the home; ``config`` its configuration.
 
-    ``capabilities`` and ``policy`` are those of the platform's channel; ``failpoint`` as in the product."""
+    ``capabilities``, ``policy`` and ``activity`` are those of the platform's channel; ``failpoint`` as in the product."""
 
     folder: Path
     platform: FakePlatform
@@ -69,6 +70,7 @@ class World:
     capabilities: Capabilities = EVERYTHING
     policy: Policy = field(default_factory=lambda: Policy(dm="open", groups="open"))
     failpoint: Failpoint = inert
+    activity: Mode = "live"
 
     async def hears(self, text: str, chat: str = "dm:ada") -> Shown:
         """Wait until the bot's message that contains ``text`` stands in ``chat``."""
@@ -112,13 +114,12 @@ async def house(world: World, *, drain: float = 5.0) -> AsyncGenerator[House]:
 
 def _wired(world: World, state: Callable[[str], Path]) -> Wired:
     platform = world.platform
-    links = (
-        LinkSettings("house", "house", Indoors, state("house"), _FENCE, heavy=False),
-        LinkSettings(
-            platform.name, platform.name, lambda: FakeChannel(platform, world.capabilities), state(platform.name), _FENCE, heavy=False
-        ),
-    )
-    return Wired(links, lambda channel, account: world.policy, None, ())  # noqa: ARG005
+    adapter = LinkSettings(
+        platform.name, platform.name, lambda: FakeChannel(platform, world.capabilities), state(platform.name), _FENCE, heavy=False,
+        activity=world.activity,
+    )  # fmt: skip
+    links = (LinkSettings("house", "house", Indoors, state("house"), _FENCE, heavy=False), adapter)
+    return Wired(links, lambda channel, account: world.policy, None, (), lambda channel, account: world.activity)  # noqa: ARG005
 
 
 def _model(provider: ScriptedProvider) -> Model:

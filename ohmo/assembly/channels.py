@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from channels.contract import Channel, Manifest, Options
 from channels.registry import discover, load
 from channels.web.client import Browser
+from ohmo.assembly.accounts import Accounts, activity_of
 from ohmo.config.channels import Opened, open_channels
 from ohmo.config.load import Config
 from ohmo.config.models import ChannelPolicy
 from ohmo.gateway.access import Policy, Roles, Standing
+from ohmo.gateway.activity import Mode
 from ohmo.gateway.indoors import Indoors
 from ohmo.gateway.link import LinkSettings
 
-_DM: tuple[Literal["off", "allowlist", "pairing", "open"], ...] = ("off", "allowlist", "pairing", "open")  # strictest first
-_GROUPS: tuple[Literal["off", "allowlist", "open"], ...] = ("off", "allowlist", "open")
-NOBODY = frozenset({""})
 INDOORS = ("web", "console")  # platforms that live in this very process, without an SDK
 
 
 @dataclass(frozen=True, slots=True)
 class Wired:
-    """``policy`` of a channel name; ``browser``: how control speaks into the web channel; ``broken``: packages that were skipped."""
+    """``policy`` and ``activity`` of a channel and account; ``browser``: how control speaks into the web channel; ``broken``: packages that were skipped."""
 
     links: tuple[LinkSettings, ...]
     policy: Callable[[str, str], Policy]
     browser: Browser | None
     broken: tuple[str, ...]
+    activity: Callable[[str, str], Mode] = lambda _, __: "off"
 
 
 def manifests() -> tuple[Mapping[str, Manifest], tuple[str, ...]]:
@@ -42,6 +42,7 @@ def wire(config: Config, clock: Callable[[], Any]) -> Wired:
     """Raises ConfigError with every problem of every channel."""
     known, broken = manifests()
     opened = open_channels(config.channels, known)
+    accounts = Accounts(opened)
     browser: Browser | None = None
     links = [LinkSettings("house", "house", Indoors, config.home.state("house"), _fence(ChannelPolicy()), heavy=False)]
     for one in opened:
@@ -54,10 +55,11 @@ def wire(config: Config, clock: Callable[[], Any]) -> Wired:
         state = config.home.state(label.replace("/", "-"))
         links.append(
             LinkSettings(
-                one.manifest.name, label, build, state, _fence(one.policy), one.policy.streaming, heavy=one.manifest.name not in INDOORS
+                one.manifest.name, label, build, state, _fence(one.policy), one.policy.streaming, one.manifest.name not in INDOORS,
+                activity_of(one), accounts.meet(one),
             )
-        )
-    return Wired(tuple(links), _policies(opened), browser, broken)
+        )  # fmt: skip
+    return Wired(tuple(links), accounts.policy, browser, broken, accounts.activity)
 
 
 def _builder(one: Opened, clock: Callable[[], Any]) -> Callable[[], Channel]:
@@ -79,28 +81,6 @@ def _fence(policy: ChannelPolicy) -> tuple[Any, int]:
 def _label(one: Opened, opened: Sequence[Opened]) -> str:
     twins = [other for other in opened if other.manifest.name == one.manifest.name]
     return one.manifest.name if len(twins) == 1 else f"{one.manifest.name}/{one.policy.account or opened.index(one)}"
-
-
-def _policies(opened: Sequence[Opened]) -> Callable[[str, str], Policy]:
-    """By channel name: accounts of one platform share the strictest reading, because their platform ids are known only when connected."""
-    table: dict[str, Policy] = {}
-    for one in opened:
-        written = one.policy
-        policy = Policy(
-            written.dm, written.groups, written.mention == "required", frozenset(written.allow.people), frozenset(written.allow.groups)
-        )
-        table[one.manifest.name] = _stricter(table[one.manifest.name], policy) if one.manifest.name in table else policy
-    return lambda channel, account: table.get(channel, Policy())  # noqa: ARG005
-
-
-def _stricter(one: Policy, other: Policy) -> Policy:
-    people = one.people & other.people
-    if not people and (one.people or other.people):
-        people = NOBODY  # an empty list would mean everybody in a group
-    return Policy(
-        dm=_DM[min(_DM.index(one.dm), _DM.index(other.dm))], groups=_GROUPS[min(_GROUPS.index(one.groups), _GROUPS.index(other.groups))],
-        mention_required=one.mention_required or other.mention_required, people=people, chats=one.chats & other.chats,
-    )  # fmt: skip
 
 
 def roles(config: Config) -> Roles:

@@ -29,6 +29,7 @@ from ohmo.control.server import Control, Place
 from ohmo.control.sockets import parse_listen
 from ohmo.discovery import scan
 from ohmo.gateway.access import Access
+from ohmo.gateway.activity import footnote
 from ohmo.gateway.cards import card, closing
 from ohmo.gateway.drafts import Drafts
 from ohmo.gateway.intake import Intake, IntakeParts, Told
@@ -71,6 +72,9 @@ class _Knot:
 
     def address(self, channel: str, rest: str) -> Address | None:
         return self.board.address(channel, rest) if self.board is not None else None
+
+    def grown(self, draft: str) -> str | None:
+        return self.board.drafted(draft) if self.board is not None else None
 
     async def fetch(self, place: Address, attachment: Attachment, into: Path) -> Path:
         assert self.board is not None
@@ -123,7 +127,7 @@ async def build_house(
     dashboard = INDOORS if wired.browser is None else DASHBOARD
     notices = Notices(store, owners, address_of=knot.address, new_id=seams.new_id, clock=seams.clock, dashboard=dashboard)
     fetching = Fetching(Media(config.home.media), knot.fetch)
-    knot.pool = pool = _pool(config, seams, store, agent, Plans(config, agent, access), bus, fetching, notices)
+    knot.pool = pool = _pool(config, seams, store, agent, Plans(config, agent, access), bus, fetching, notices, wired, knot)
     knot.board = board = Switchboard(wired.links, _board_parts(seams, store, bus, pool, notices, known))
     truth = Truth(store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken))
     desk = HouseDesk(store, store, truth, pool.running_turn, known)
@@ -138,7 +142,16 @@ async def build_house(
 
 
 def _pool(
-    config: Config, seams: Seams, store: HouseStore, agent: AgentParts, plans: Plans, bus: MessageBus, fetching: Fetching, notices: Notices
+    config: Config,
+    seams: Seams,
+    store: HouseStore,
+    agent: AgentParts,
+    plans: Plans,
+    bus: MessageBus,
+    fetching: Fetching,
+    notices: Notices,
+    wired: Wired,
+    knot: _Knot,
 ) -> Pool:
     async def dead(place: Address, said_at: Address | None, reason: str) -> None:
         where = f"{place.channel}:{place.chat}"
@@ -147,7 +160,8 @@ def _pool(
 
     parts = SessionParts(
         store=store, agent=agent.engine, plan=plans, step=Teller(Media(config.home.media)), fetch=fetching, emit=bus.outbound.emit, dead=dead, card=card,
-        closing=closing(seams.new_id, "stopped"), new_id=seams.new_id, failpoint=seams.failpoint,
+        footnote=lambda place, tally: footnote(wired.activity(place.channel, place.account), tally), grown=knot.grown,
+        closing=closing(seams.new_id, "stopped", knot.grown), new_id=seams.new_id, failpoint=seams.failpoint,
         approval_timeout=config.permissions.approval_timeout.total_seconds(), turn_timeout=config.limits.turn_timeout.total_seconds(), busy=config.sessions.busy,
     )  # fmt: skip
     return Pool(store, parts, owner=seams.owner, width=config.limits.concurrent_turns, clock=seams.clock)
@@ -162,7 +176,10 @@ def _board_parts(
 
     def drafts(channel: Channel, link: LinkSettings) -> Drafts:
         way = {"off": "off", "edits": "edits", "preview": "preview"}.get(link.streaming or "")
-        return Drafts(channel, link.name, events=bus.outbound.listen, open_draft=pool.draft, new_id=seams.new_id, way=way)  # pyright: ignore[reportArgumentType]
+        return Drafts(
+            channel, link.name, events=bus.outbound.listen, open_draft=pool.draft, new_id=seams.new_id, standing=store.drafted,
+            way=way, activity=link.activity != "off",  # pyright: ignore[reportArgumentType]
+        )  # fmt: skip
 
     menu = [(command.name, command.summary) for command in known.values()]
     return BoardParts(store, bus.publish, notices, sender, drafts, menu, seams.clock, seams.owner)

@@ -191,6 +191,7 @@ class ChannelPolicy(Section):
     allow: AllowList = AllowList()
     catch_up: CatchUp = CatchUp()
     streaming: Literal["off", "edits", "native", "preview"] | None = None  # None: the best the platform offers
+    activity: Literal["live", "keep", "off"] | None = None  # None: live, and off where the channel shows it in its own way
     account: Name | None = None  # the owner's word for one of several accounts
 
 

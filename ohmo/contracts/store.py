@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, Protocol
 
-from channels.contract import Address, Outbound, Part, Receipt
+from channels.contract import Address
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import Jobs, Report
+from ohmo.contracts.looking import Looking
 from ohmo.contracts.messages import Step, Usage, UserStep
+from ohmo.contracts.posts import OutRow, PartState, PostRow
 from ohmo.contracts.tool import Question, Verdict
 
 Kind = Literal["message", "wake", "edit", "reaction", "answer", "command"]
@@ -104,45 +106,6 @@ class Work:
     arrivals: tuple[Arrival, ...]
     resumed: bool
     steps: tuple[tuple[int, Step], ...] = ()  # of a new turn: what was said, with its numbers
-
-
-@dataclass(frozen=True, slots=True)
-class PostRow:
-    """One logical message that a person shall see."""
-
-    id: str  # 22 characters; part n is sent with key id + "." + n
-    kind: Literal["draft", "message", "edit", "notice"]
-    outbound: Outbound  # its address decides the destination thread
-    target: str | None = None  # the row whose messages this one replaces
-    ttl: float = 86_400.0  # seconds until it is dead unsent
-
-
-@dataclass(frozen=True, slots=True)
-class PartState:
-    """A frozen platform call and how far it got."""
-
-    part: Part
-    receipt: Receipt | None = None
-    handle: str | None = None  # an upload that is done but not yet shown
-
-
-@dataclass(frozen=True, slots=True)
-class OutRow:
-    """An open row of the outbox with its progress. ``parts`` is empty before it was rendered."""
-
-    row: PostRow
-    thread: str
-    seq: int
-    turn: str | None
-    state: Literal["ready", "sending", "sent", "dropped", "dead"]
-    parts: tuple[PartState, ...]
-    attempts: int
-    ready_at: datetime
-    expires: datetime
-    started: datetime  # when the row was written
-    replaces: tuple[Receipt, ...] = ()  # receipts of the target, when there is one and it was sent
-    error: str | None = None  # why the last try failed
-    ended: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +336,7 @@ class Outbox(Protocol):
     async def drop_post(self, id: str) -> bool: ...
 
 
-class Store(Mailbox, Threads, Approvals, Outbox, Jobs, Protocol):
+class Store(Mailbox, Threads, Approvals, Outbox, Jobs, Looking, Protocol):
     """Raises Unavailable (outcome unknown: ask again with the same ids), LeaseLost (nothing written), Conflict (a law of the schema)."""
 
     async def lease(self, name: str, owner: str, ttl: float) -> int | None:

@@ -7,6 +7,7 @@ dropped, and every end of the turn is a row that takes its place.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -15,8 +16,9 @@ from typing import Literal
 import structlog
 
 from channels.contract import Address, Channel, Outbound, Receipt
-from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolDone, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.store import OutRow, PostRow
+from ohmo.gateway.activity import Activity
 from ohmo.ids import NewId
 from ohmo.lifecycle import failure_of, within
 
@@ -26,17 +28,23 @@ LEAST = 0.1  # seconds between previews
 REVISION = 10.0  # seconds one revision may take; what follows it waits so long
 OFF = 2.0  # seconds for taking "typing" back
 QUIET = 0.25  # seconds a turn runs before anything is shown of it: an answer that is there by then needs no typing
+REMEMBERED = 1_000  # drafts that may belong to a turn nobody has heard of yet
 Way = Literal["off", "edits", "preview"]
+
+
+async def _nothing(turn: str) -> OutRow | None:  # noqa: ARG001 - the default of ``standing``
+    return None
 
 
 @dataclass(slots=True)
 class _Slot:
-    """One running turn. ``text`` is the newest; older versions are never sent."""
+    """One running turn, begun at ``began`` (monotonic seconds). ``text`` is the newest; older versions are never sent."""
 
     turn: str
     address: Address
+    began: float
     text: str = ""
-    line: str = ""
+    activity: Activity = field(default_factory=Activity)
     void: bool = False  # the next delta begins a new text
     row: str | None = None
     receipt: Receipt | None = None
@@ -52,14 +60,18 @@ class _Slot:
         if self.life is not None:
             self.life.cancel()
 
-    def shown(self, most: int) -> str:
-        """Text and the line of what is being done, cut to ``most`` characters from the front."""
-        text = "\n\n".join(part for part in (self.text, f"_{self.line}_" if self.line else "") if part)
-        return text if len(text) <= most else "…" + text[1 - most :]
+    def shown(self, most: int, now: float, *, busy: bool) -> str:
+        """Text, then what is being done (``busy``: by which tools); at most ``most`` characters, cut from the front of the text."""
+        doing = self.activity.shown(now - self.began, tools=busy)
+        doing = "" if len(doing) > most else doing
+        room = most - len(doing) - 2 if doing else most
+        text = self.text if len(self.text) <= room else "…" + self.text[len(self.text) - room + 1 :] if room > 1 else ""
+        return "\n\n".join(part for part in (text, doing) if part)
 
 
 class Drafts:
-    """For one connected channel. ``open_draft`` writes the draft's row for a turn that still runs. ``sleep`` waits in real seconds."""
+    """For one connected channel. ``open_draft`` writes the draft's row for a turn that still runs. ``sleep`` waits in real seconds, ``now`` tells
+    them. ``standing``: the draft an earlier run of a turn left, None: none. ``activity``: people see which tools are at work."""
 
     def __init__(
         self,
@@ -69,12 +81,17 @@ class Drafts:
         events: Callable[[], AbstractContextManager[AsyncIterator[tuple[str, Event]]]],
         open_draft: Callable[[str, str, PostRow], Awaitable[bool]],
         new_id: NewId,
+        standing: Callable[[str], Awaitable[OutRow | None]] = _nothing,
         way: Way | None = None,
+        activity: bool = True,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._channel, self._name, self._events, self._open_draft, self._new_id = channel, name, events, open_draft, new_id
-        self._way, self._sleep = _possible(channel, way), sleep
+        self._standing = standing
+        self._way, self._activity, self._sleep, self._now = _possible(channel, way), activity, sleep, now
         self._slots: dict[str, _Slot] = {}
+        self._seen: dict[str, Receipt] = {}  # the newest drafts that became visible, by row
         self._revising: dict[str, asyncio.Task[Exception | None]] = {}  # by the draft's row
 
     async def run(self) -> None:
@@ -93,6 +110,9 @@ class Drafts:
         """Told by delivery: a row is visible now."""
         if row.row.kind != "draft" or not receipts:
             return
+        self._seen[row.row.id] = receipts[0]
+        if len(self._seen) > REMEMBERED:
+            del self._seen[next(iter(self._seen))]
         for slot in self._slots.values():
             if slot.row == row.row.id:
                 slot.receipt = receipts[0]
@@ -125,15 +145,20 @@ class Drafts:
                 del self._slots[thread]
             case TextDelta(_, text):
                 slot.text = text if slot.void else slot.text + text
-                slot.void, slot.line = False, ""
-            case ModelDone():
+                slot.void, slot.activity.line = False, ""
+            case ModelDone(_, _, usage):
                 slot.void = True
+                slot.activity.asked(usage)
+                return  # nothing new to see: what it said is there, and a footer alone is no news
             case TextReset():
                 slot.text = ""
-            case ToolStarted(_, _, name, summary):
-                slot.line = f"{name}: {summary}" if summary else name
+            case ToolStarted(_, call, name, summary):
+                slot.activity.line = ""
+                slot.activity.started(call, name, summary)
+            case ToolDone(_, call, result):
+                slot.activity.ended(call, result)
             case Status(_, text):
-                slot.line = text
+                slot.activity.line = text
             case _:
                 return
         slot.bell.set()
@@ -144,7 +169,7 @@ class Drafts:
             return
         if (old := self._slots.pop(thread, None)) is not None:
             old.end()
-        self._slots[thread] = slot = _Slot(event.turn, place)
+        self._slots[thread] = slot = _Slot(event.turn, place, self._now())
 
         def begin() -> None:
             slot.life = group.create_task(self._live(thread, slot), name=f"draft.{slot.turn}")
@@ -191,26 +216,43 @@ class Drafts:
             if slot.row is None:
                 row = PostRow(self._new_id(), "draft", Outbound(slot.address, text))
                 slot.row = row.id  # before the row is written: delivery may be quick
-                if not await self._open_draft(thread, slot.turn, row):
+                if not await self._open_draft(thread, slot.turn, row) and not await self._take_up(slot):
                     return
             elif slot.over:
                 return
             elif slot.receipt is not None:
                 await self._revise(slot, slot.receipt, text)
 
+    async def _take_up(self, slot: _Slot) -> bool:
+        """A turn that goes on after a crash, an outage or a question grows in the draft it left."""
+        old: OutRow | None = None
+
+        async def look() -> None:
+            nonlocal old
+            old = await self._standing(slot.turn)
+
+        if (error := await failure_of(look())) is not None:
+            log.warning("draft_lost", channel=self._name, turn=slot.turn, error=str(error))
+        if old is None:
+            return False
+        slot.row = old.row.id
+        said = next((state.receipt for state in old.parts if state.receipt is not None), None)
+        slot.receipt = self._seen.get(old.row.id, said if old.state == "sent" else None)
+        slot.bell.set()
+        return True
+
     async def _news(self, slot: _Slot, pause: float) -> AsyncIterator[str]:
         """The newest text, at most once in ``pause`` seconds, when it is another one."""
         last, had = "", None
         most = self._channel.capabilities.max_text
         while True:
-            text = slot.shown(most)
+            slot.bell.clear()  # time alone is no news
+            text = slot.shown(most, self._now(), busy=self._activity)
             if text and (text != last or slot.receipt is not had):
                 last, had = text, slot.receipt
                 yield text
                 await self._sleep(pause)
-            else:
-                slot.bell.clear()
-                await slot.bell.wait()
+            await slot.bell.wait()
 
     async def _revise(self, slot: _Slot, receipt: Receipt | None, text: str) -> None:
         """Once begun it is not cut off: the platform would still carry it out, perhaps after what follows."""

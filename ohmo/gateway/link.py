@@ -10,6 +10,7 @@ from pathlib import Path
 from channels.contract import Address, Arrival, Channel, Clock, Cursor
 from ohmo.contracts.status import ChannelState, ChannelStatus
 from ohmo.contracts.store import Accepted, CursorSave
+from ohmo.gateway.activity import Mode
 
 Publish = Callable[[Sequence[Arrival], CursorSave | None], Awaitable[list[Accepted]]]
 
@@ -25,6 +26,8 @@ class LinkSettings:
     catch_up: tuple[timedelta, int]
     streaming: str | None = None
     heavy: bool = True
+    activity: Mode = "live"
+    met: Callable[[str], None] = lambda _: None  # told the platform's id of this account as soon as it is known
 
 
 @dataclass(slots=True)

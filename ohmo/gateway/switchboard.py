@@ -140,6 +140,7 @@ class Switchboard:
             await self._lease(_lease_name(link, health.account))
         async with channel.connect():
             health.account = channel.account
+            link.met(channel.account)
             name = _lease_name(link, channel.account)
             generation = await self._lease(name)
             key = (link.name, channel.account)

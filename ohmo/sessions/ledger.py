@@ -16,6 +16,7 @@ from ohmo.contracts.tool import CallContext, ToolOutput, Verdict
 from ohmo.ids import NewId
 from ohmo.lifecycle import unbroken
 from ohmo.sessions.plan import TurnPlan
+from ohmo.sessions.tally import Tally
 from ohmo.sessions.transcript import Transcript, is_final, text_of
 
 
@@ -31,6 +32,7 @@ class TurnLedger:
         self._transcript, self._plan, self._step, self._new_id, self.deadline = transcript, plan, step, new_id, deadline
         self._final: ModelStep | None = None
         self._spent: Usage | None = None
+        self._tally = Tally()  # of this run of the turn
         self._interrupted = frozenset(one.call.id for one in transcript.open_calls())  # of an earlier run of this turn
 
     @property
@@ -38,8 +40,14 @@ class TurnLedger:
         """What the end of the turn has to write; then ``written`` is told the numbers."""
         return (self._final,) if self._final is not None else (), self._spent
 
+    @property
+    def tally(self) -> Tally:
+        """What this run of the turn has cost, with what is still unwritten."""
+        return self._tally.and_then(*self.unwritten)
+
     def written(self, numbers: Sequence[int]) -> None:
         steps, _ = self.unwritten
+        self._tally = self.tally
         self._final = self._spent = None
         self._transcript.add(list(zip(numbers, steps, strict=True)))
 
@@ -111,3 +119,4 @@ class TurnLedger:
         rows = [PostRow(self._new_id(), "message", post) for post in posts]
         numbers = await self._store.record(self._claim, self._turn, steps, posts=rows, usage=usage)
         self._transcript.add(list(zip(numbers, steps, strict=True)))
+        self._tally = self._tally.and_then(steps, usage)

@@ -22,6 +22,7 @@ from ohmo.lifecycle import failure_of, unbroken
 from ohmo.sessions import words
 from ohmo.sessions.ledger import TurnLedger
 from ohmo.sessions.plan import TurnPlan
+from ohmo.sessions.tally import Tally
 from ohmo.sessions.transcript import Transcript
 
 Why = Literal["stopped", "interrupted", "shutdown", "lost"]
@@ -34,7 +35,8 @@ DEATHS = 5  # process deaths that do
 class SessionParts:
     """What every session is built from. ``plan`` decides model, prompt and permissions of a turn; ``fetch`` brings attachments of an arrival to
     their paths and says what could not be had; ``dead`` is told where a turn ended in a dead letter, where that was said, and why;
-    ``approval_timeout`` and ``turn_timeout`` in seconds."""
+    ``grown`` knows how far a draft has grown since it was stored;
+    ``footnote`` says what stands beneath an answer in a place, "" for nothing; ``approval_timeout`` and ``turn_timeout`` in seconds."""
 
     store: Store
     agent: Agent
@@ -50,6 +52,8 @@ class SessionParts:
     approval_timeout: float
     turn_timeout: float
     busy: Busy  # of threads whose people chose nothing
+    footnote: Callable[[Address, Tally], str] = lambda _, __: ""
+    grown: Callable[[str], str | None] = lambda _: None
 
 
 class Session:
@@ -145,7 +149,7 @@ class Session:
         match outcome:
             case Answered(text):
                 parts.failpoint("outbox.before")
-                posts = self._posts(work, text or words.NO_ANSWER)
+                posts = self._posts(work, text or words.NO_ANSWER, await self._footnote(work, ledger))
                 steps, spent = ledger.unwritten
                 ledger.written(await parts.store.finish(claim, work.turn, steps, posts, state="done", usage=spent))
                 parts.failpoint("outbox.committed")
@@ -167,12 +171,20 @@ class Session:
     async def _end_dead(self, work: Work, transcript: Transcript, reason: str) -> None:
         parts = self._parts
         steps = _closed(transcript.open_calls())
-        posts = self._posts(work, words.failed(reason))
+        partial = await self._readable(work.turn)
+        posts = self._posts(work, f"{partial}\n\n_{words.failed(reason)}_" if partial else words.failed(reason))
         numbers = await parts.store.finish(self.claim, work.turn, steps, posts, state="failed", reason=reason)
         if transcript.whole:
             transcript.add(list(zip(numbers, steps, strict=True)))
         parts.emit(self.claim.thread, TurnEnded(work.turn, "failed", reason))
         await parts.dead(self.claim.address, reply_address(work), reason)
+
+    async def _readable(self, turn: str) -> str:
+        """What a person could read so far of an answer that will not be finished: it is not taken away from them."""
+        draft = await self._parts.store.drafted(turn)
+        if draft is None or (draft.state == "ready" and not draft.parts):
+            return ""
+        return self._parts.grown(draft.row.id) or draft.row.outbound.text
 
     async def ended_early(self, why: Why) -> None:
         """The pool cancelled the run: leave the turn as ``why`` says. ``stopped`` and ``lost``: others have written already."""
@@ -206,9 +218,23 @@ class Session:
         numbers = await self._parts.store.record(self.claim, turn, steps)
         transcript.add(list(zip(numbers, steps, strict=True)))
 
-    def _posts(self, work: Work, text: str) -> list[PostRow]:
+    async def _footnote(self, work: Work, ledger: TurnLedger) -> str:
+        """Over restarts and questions too: what earlier runs of the turn cost is in the store."""
+        address, tally = reply_address(work), ledger.tally
+        if address is None or (not tally.calls and not work.resumed):
+            return ""
+        if work.resumed:
+            past = await self._parts.store.turn_cost(self.claim.thread, work.turn)
+            steps, spent = ledger.unwritten
+            tally = Tally(past.steps, past.input, past.output, past.seconds).and_then(steps, spent)
+        else:
+            tally = replace(tally, seconds=asyncio.get_running_loop().time() - ledger.deadline + self._parts.turn_timeout)
+        return self._parts.footnote(address, tally)
+
+    def _posts(self, work: Work, text: str, footnote: str = "") -> list[PostRow]:
         address = reply_address(work)
-        return [PostRow(self._parts.new_id(), "message", Outbound(address, text))] if address is not None else []
+        said = f"{text}\n\n{footnote}" if footnote else text
+        return [PostRow(self._parts.new_id(), "message", Outbound(address, said))] if address is not None else []
 
 
 def busy_of(claim: Claim, parts: SessionParts) -> Busy:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from channels.contract import Address
 from ohmo.contracts.errors import Conflict
+from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, StepInfo, ThreadInfo, TurnUsage, UsageTotal, spot_of
 from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, OutRow, PartState, PersonRow, PostRow, Scope
@@ -212,6 +213,25 @@ class ModelOutbox(ModelApprovals):
 
 class MemoryStore(ModelOutbox):
     """Implements ``Store`` and ``Reports``. One process, nothing is kept."""
+
+    async def turn_cost(self, thread: str, turn: str) -> TurnCost:
+        opened = self.tables.turns.get(turn)
+        if opened is None:
+            return TurnCost((), 0, 0, 0.0)
+        steps = [logged.step for (where, _), logged in sorted(self.tables.steps.items()) if where == thread and logged.turn == turn]
+        spent = [usage for _, whose, _, _, usage in self.tables.usage.values() if whose == turn]
+        taken = sum(one.input + one.cached + one.written for one in spent)
+        return TurnCost(
+            tuple(steps), taken, sum(one.output for one in spent), max(0.0, (self.now - (opened.began or self.now)).total_seconds())
+        )
+
+    async def drafted(self, turn: str) -> OutRow | None:
+        drafts = self.open_drafts(turn)
+        return await self.post_row(drafts[-1]) if drafts else None
+
+    async def post_row(self, id: str) -> OutRow | None:
+        found = self.tables.posts.get(id)
+        return None if found is None else self.seen_post(found.row)
 
     async def prune(self, before: datetime) -> int:
         with self.transaction() as tables:

@@ -110,6 +110,17 @@ def open_drafts(turn: str) -> Op[list[str]]:
     return [row[0] for row in rows]
 
 
+def post_row(id: str) -> Op[OutRow | None]:
+    rows = yield f"{_FROM} WHERE o.id = ?", (id,)
+    return out_row(rows[0]) if rows else None
+
+
+def drafted(turn: str) -> Op[OutRow | None]:
+    """The newest draft that nothing has taken the place of."""
+    drafts = yield from open_drafts(turn)
+    return (yield from post_row(drafts[-1])) if drafts else None
+
+
 def take_draft(at: Moment, turn: str) -> Op[str | None]:
     """The turn's draft that a final post shall replace; what was never said is dropped."""
     standing = None

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from ohmo.contracts.cron import Report
+from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import Step, Usage, UserStep
 from ohmo.contracts.store import (
     Accepted,
@@ -133,6 +134,15 @@ class SqlStore(SqlReports, SqlJobs):
     async def steps(self, thread: str, since: int) -> list[tuple[int, Step]]:
         """Steps from number ``since`` on."""
         return await self._driver.read(lambda _: steps.steps(thread, since))
+
+    async def turn_cost(self, thread: str, turn: str) -> TurnCost:
+        return await self._driver.read(lambda at: steps.turn_cost(at, thread, turn))
+
+    async def drafted(self, turn: str) -> OutRow | None:
+        return await self._driver.read(lambda _: outbox.drafted(turn))
+
+    async def post_row(self, id: str) -> OutRow | None:
+        return await self._driver.read(lambda _: outbox.post_row(id))
 
     async def draft(self, claim: Claim, turn: str, row: PostRow) -> bool:
         return await self._driver.write(lambda at: turns.draft(at, claim, turn, row), claim.thread)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import CallResult, CallStarted, Compaction, ModelStep, Step, UserStep
 from ohmo.store.codec import column, read_step, write_step
 from ohmo.store.numbers import Numbers
-from ohmo.store.statements import Moment, Op
+from ohmo.store.statements import Moment, Op, instant
 
 _KINDS: dict[type, str] = {UserStep: "user", ModelStep: "model", CallStarted: "started", CallResult: "result", Compaction: "compaction"}
 
@@ -38,3 +39,24 @@ def append(at: Moment, thread: str, numbers: Numbers, turn: str, steps: Sequence
 def steps(thread: str, since: int) -> Op[list[tuple[int, Step]]]:
     rows = yield "SELECT seq, body FROM steps WHERE thread = ? AND seq >= ? ORDER BY seq", (thread, since)
     return [(seq, read_step(body)) for seq, body in rows]
+
+
+_SPENT = """SELECT CAST(COALESCE(SUM(input + cached + written), 0) AS BIGINT), CAST(COALESCE(SUM(output), 0) AS BIGINT) FROM usage
+WHERE day BETWEEN ? AND ? AND person = ? AND turn = ?"""
+
+
+def turn_cost(at: Moment, thread: str, turn: str) -> Op[TurnCost]:
+    """Bounded by the turn itself: what came before its first message, or was spent on other days, is not looked at."""
+    known = yield "SELECT began, person FROM turns WHERE turn = ?", (turn,)
+    if not known:
+        return TurnCost((), 0, 0, 0.0)
+    began, person = known[0]
+    first = yield "SELECT MIN(seq) FROM inbox WHERE turn = ? AND state = 'taken'", (turn,)
+    rows = yield (
+        "SELECT body FROM steps WHERE thread = ? AND seq > ? AND turn = ? ORDER BY seq",
+        (thread, first[0][0] if first[0][0] is not None else 0, turn),
+    )
+    days = (instant(began).date().isoformat(), instant(max(began, at.now)).date().isoformat())
+    spent = yield _SPENT, (*days, person, turn)
+    tokens_in, tokens_out = spent[0]
+    return TurnCost(tuple(read_step(row[0]) for row in rows), tokens_in, tokens_out, max(0, at.now - began) / 1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from tests.conformance.rig import Visible
 from tests.faults.directed_model import MARKER, answer_to
 
 MARK = "may be a duplicate"
+FOOTER = re.compile(r"\n+[_*]?\S+ in / \S+ out · \d+ s · \d+ turns? · \d+ calls?[_*]?\s*$")
 Place = tuple[str, str, str | None]  # platform, chat, topic
 
 
@@ -60,7 +62,8 @@ def problems(
 
 
 def _bare(text: str) -> str:
-    """Without the mark, wherever the platform puts it."""
+    """Without the mark, wherever the platform puts it, and without what the work cost."""
+    text = FOOTER.sub("", text)
     return " ".join(text.replace(f"({MARK})", "").replace(f"_{MARK}_", "").replace(MARK, "").strip(" _()\n").split())
 
 

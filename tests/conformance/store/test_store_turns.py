@@ -367,3 +367,37 @@ async def test_interrupt_closes_the_draft(scene: Scene) -> None:
     await scene.deliver("draft")
     await scene.store.interrupt(claim, work.turn, closing)
     assert await scene.heads() == ["closedraft"]
+
+
+async def test_what_an_open_turn_has_cost_is_known_over_all_its_runs(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.store.record(claim, work.turn, [model("look", ["c"])], usage=Usage("m", "turn", 100, 20, 3, 7, 0))
+    await scene.store.release(claim, work.turn)
+    scene.clock.tick(90_000)  # another day
+    claim, work = await scene.begin()
+    await scene.store.record(claim, work.turn, [result("c")], usage=Usage("m", "turn", 1, 0, 0, 1, 0))
+    cost = await scene.store.turn_cost(claim.thread, work.turn)
+    assert [type(step).__name__ for step in cost.steps] == ["UserStep", "ModelStep", "CallResult"]
+    assert (cost.input, cost.output, cost.seconds) == (124, 8, 90_000.0)
+    assert (await scene.store.turn_cost(claim.thread, ident("nobody"))).steps == ()
+
+
+async def test_the_draft_of_a_turn_is_found_until_something_takes_its_place(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    assert await scene.store.drafted(work.turn) is None
+    assert await scene.store.draft(claim, work.turn, row("d", "half"))
+    found = await scene.store.drafted(work.turn)
+    assert found is not None
+    assert (found.row.id, found.state) == (ident("d"), "ready")
+    await scene.deliver("d")
+    shown = await scene.store.drafted(work.turn)
+    assert shown is not None
+    assert (shown.state, shown.parts[0].receipt is not None) == ("sent", True)
+    await scene.finish(claim, work.turn, row("final"))
+    assert await scene.store.drafted(work.turn) is None
+    final = await scene.store.post_row(ident("final"))
+    assert final is not None
+    assert (final.row.kind, final.row.target) == ("edit", ident("d"))
+    assert await scene.store.post_row(ident("nobody")) is None

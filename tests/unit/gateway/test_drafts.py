@@ -14,18 +14,19 @@ from typing import Any
 import pytest
 from gateway_words import BIRTH, Odd, Stage, ended, ident, place, until
 
-from channels.contract import Address, MessageId, Outbound, Receipt
+from channels.contract import Address, MessageId, Outbound, Part, Receipt
 from channels.errors import NotReady
 from channels.testing import EVERYTHING, Shown
 from ohmo.bus.events import EventStream
-from ohmo.contracts.events import ModelDone, Status, TextDelta, TextReset, ToolStarted, TurnEnded, TurnStarted
-from ohmo.contracts.messages import Usage
-from ohmo.contracts.store import OutRow, PostRow
+from ohmo.contracts.events import ModelDone, Status, TextDelta, TextReset, ToolDone, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.messages import ToolResult, Usage
+from ohmo.contracts.store import OutRow, PartState, PostRow
 from ohmo.gateway.drafts import Drafts, Way
 
 EDITS = replace(EVERYTHING, preview=False, revise=timedelta(seconds=3))
 USAGE = Usage("m", "turn", 0, 0, 0, 0, 0)
 THREAD, TURN = "thread", "turn"
+FOOT = "_0 in / 0 out · 0 s · 1 turn · 1 call_"
 
 
 class Gate:
@@ -59,6 +60,7 @@ class Screen:
     gate: Gate
     opened: list[PostRow] = field(default_factory=list[PostRow])
     refuse: bool = False
+    old: OutRow | None = None  # the draft an earlier run of the turn left
 
     def say(self, event: Any) -> None:
         self.stream.emit(THREAD, event)
@@ -99,9 +101,13 @@ async def screen(stage: Stage, able: Any = EDITS, way: Way | None = None) -> Asy
         made.opened.append(row)
         return not made.refuse
 
+    async def standing(turn: str) -> OutRow | None:
+        return made.old if turn == TURN else None
+
     drafts = Drafts(
-        stage.channel, "fake", events=stream.listen, open_draft=open_draft, new_id=lambda: ident(f"d{next(numbers)}"), way=way, sleep=gate
-    )
+        stage.channel, "fake", events=stream.listen, open_draft=open_draft, new_id=lambda: ident(f"d{next(numbers)}"), standing=standing,
+        way=way, sleep=gate, now=lambda: 0.0,
+    )  # fmt: skip
     made = Screen(stage, drafts, stream, gate)
     task = asyncio.create_task(drafts.run())
     await settled()
@@ -157,13 +163,13 @@ async def test_a_text_that_begins_anew_replaces_the_old_one(stage: Stage) -> Non
         for event in (ModelDone(TURN, "new", USAGE), ToolStarted(TURN, "c", "Bash", "ls")):
             seen.say(event)
         await seen.gate.passes()
-        assert seen.stage.platform.previews[-1] == "new\n\n_Bash: ls_"
+        assert seen.stage.platform.previews[-1] == f"new\n\n💻 Bash `ls`\n{FOOT}"
         seen.say(TextDelta(TURN, "next"))
         await seen.gate.passes()
-        assert seen.stage.platform.previews[-1] == "next"
+        assert seen.stage.platform.previews[-1] == f"next\n\n💻 Bash `ls`\n{FOOT}"
         seen.say(Status(TURN, "the model is busy"))
         await seen.gate.passes()
-        assert seen.stage.platform.previews[-1] == "next\n\n_the model is busy_"
+        assert seen.stage.platform.previews[-1] == f"next\n\n💻 Bash `ls`\n_the model is busy_\n{FOOT}"
         assert seen.opened == []
 
 
@@ -221,6 +227,46 @@ async def test_a_refused_draft_is_not_asked_for_again_and_typing_goes_on(stage: 
             await seen.gate.passes()
         assert (len(seen.opened), seen.revisions()) == (1, [])
         assert stage.platform.typing[-1] == (place(), True)
+
+
+async def test_a_turn_that_goes_on_grows_in_the_draft_it_left(stage: Stage) -> None:
+    async with screen(stage) as seen:
+        receipt = stage.platform.post(place(), Shown("", "half", by_bot=True), "k", fold=False)
+        old = out(PostRow(ident("old"), "draft", Outbound(place(), "half")))
+        seen.refuse, seen.old = True, replace(old, parts=(PartState(Part("post", "{}"), receipt),))
+        await seen.begins()
+        seen.say(TextDelta(TURN, "again"))
+        for _ in range(3):
+            await seen.gate.passes()
+        assert stage.texts() == ["again"]
+        assert seen.drafts.newest(ident("old")) == "again"
+
+
+async def test_a_draft_that_is_settled_after_the_restart_is_found_when_it_is_visible(stage: Stage) -> None:
+    """Whether it stands was not known at the crash: delivery finds out, before or after the turn goes on."""
+    async with screen(stage) as seen:
+        receipt = stage.platform.post(place(), Shown("", "half", by_bot=True), "k", fold=False)
+        old = out(PostRow(ident("old"), "draft", Outbound(place(), "half")))
+        seen.refuse, seen.old = True, replace(old, state="sending", parts=(PartState(Part("post", "{}")),))
+        seen.drafts.shown(old, [receipt])
+        await seen.begins()
+        seen.say(TextDelta(TURN, "again"))
+        for _ in range(3):
+            await seen.gate.passes()
+        assert stage.texts() == ["again"]
+
+
+async def test_time_alone_is_no_reason_to_revise(stage: Stage) -> None:
+    async with screen(stage, EVERYTHING) as seen:
+        await seen.begins()
+        seen.say(ToolStarted(TURN, "c", "Bash", "sleep 60"))
+        for _ in range(6):
+            await seen.gate.passes()
+        assert len(stage.platform.previews) == 1
+        seen.say(ToolDone(TURN, "c", ToolResult("c", "done\n")))
+        for _ in range(3):
+            await seen.gate.passes()
+        assert [shown.splitlines()[0] for shown in stage.platform.previews] == ["💻 Bash `sleep 60`", "💻 Bash `sleep 60` → 1 line"]
 
 
 class Slow(Odd):
