@@ -68,12 +68,13 @@ class Home:
 
     def foreign(self) -> bool:
         """Another program's folder of the same name (OpenHarness keeps ``gateway.json`` there)."""
-        return (self.root / "gateway.json").exists() and not self.database.exists()
+        return (self.root / "gateway.json").exists() and not self.database.exists() and not self.config.exists()
 
-    def prepare(self) -> None:
-        """Create the home (0700) and its folders. Raises ConfigError: foreign, not a folder, not writable."""
+    def prepare(self, *, beside: bool = False) -> None:
+        """Create the home (0700) and its folders. ``beside``: another program's files may lie there too, its owner said so.
+        Raises ConfigError: foreign, not a folder, not writable."""
         try:
-            if self.foreign():
+            if self.foreign() and not beside:
                 raise ConfigError(f"{self.root} belongs to another program (it holds gateway.json); set OHMO_HOME to a folder of its own")
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.root.stat().st_uid == os.geteuid() and stat.S_IMODE(self.root.stat().st_mode) & 0o077:

@@ -26,7 +26,7 @@ from ohmo.store.schema import NewerSchema
 FORMAT = 1
 DATABASE = "ohmo.db"
 MANIFEST = "manifest.json"
-FILES = ("config.yaml", "SOUL.md", "USER.md", "AGENTS.md", "hooks.yaml", "keybindings.yaml")
+FILES = ("config.yaml", ".env", "SOUL.md", "USER.md", "AGENTS.md", "hooks.yaml", "keybindings.yaml")
 FOLDERS = ("memory", "skills", "agents", "plugins", "recipes", "state")  # state: cursors of channels, keys of Matrix devices
 MEDIA = "media"
 _NAME, _STAMP, _SUFFIX = "ohmo-", "%Y%m%dT%H%M%SZ", ".tar.gz"

@@ -14,7 +14,15 @@ ROOT = Path(__file__).parents[2]
 
 FLOORS: dict[int, tuple[str, ...]] = {
     0: ("channels.contract", "channels.errors"),
-    1: ("ohmo.contracts", "channels.registry", "channels.text", "channels.quarantine", "channels.gaps", "channels.testing"),
+    1: (
+        "ohmo.contracts",
+        "channels.registry",
+        "channels.text",
+        "channels.quarantine",
+        "channels.gaps",
+        "channels.setup",
+        "channels.testing",
+    ),
     2: (
         "ohmo.config",
         "ohmo.store",
@@ -45,7 +53,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
     6: ("ohmo.tools", "ohmo.commands", "ohmo.autopilot"),
     7: ("ohmo.gateway", "ohmo.control", "ohmo.tui", "ohmo.service"),
     8: ("ohmo.assembly",),
-    9: ("ohmo.daemon", "ohmo.worker", "ohmo.testing", "ohmo.doctor"),
+    9: ("ohmo.daemon", "ohmo.worker", "ohmo.testing", "ohmo.doctor", "ohmo.setup"),
     10: ("ohmo.cli", "ohmo.__main__"),
 }
 # Small trades of floor 2 that carry no state and that every higher room may use; they know nothing themselves.

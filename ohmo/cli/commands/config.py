@@ -75,9 +75,9 @@ def edit(file: Path | None) -> None:
     """Edit a copy in $VISUAL or $EDITOR; it replaces the file only when nothing is wrong with it."""
     from ohmo.cli.house import settings
     from ohmo.config.home import find_home
-    from ohmo.config.starter import config
     from ohmo.config.writing import write_whole
     from ohmo.contracts.errors import ConfigError
+    from ohmo.setup.answers import Answers, config_text
 
     home = find_home(os.environ)
     target = file or home.config
@@ -85,7 +85,7 @@ def edit(file: Path | None) -> None:
         home.prepare()
     copy = target.with_name(f"{target.stem}.edited{target.suffix}")
     if not copy.exists():
-        write_whole(copy, target.read_text(encoding="utf-8") if target.exists() else config())
+        write_whole(copy, target.read_text(encoding="utf-8") if target.exists() else config_text(Answers(channels={"web": {}})))
     click.edit(filename=str(copy))
     try:
         settings(copy)

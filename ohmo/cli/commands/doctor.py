@@ -22,6 +22,7 @@ def COMMAND(  # noqa: N802 - the name every command file exports
     ctx: click.Context, live: bool, fix: bool, only: tuple[str, ...], everything: bool, file: Path | None, as_json: bool
 ) -> None:
     from ohmo.cli.client import Client, Json, NotRunning, Refused
+    from ohmo.cli.house import surroundings
     from ohmo.cli.show import as_json_text, clean
     from ohmo.config.home import find_home
     from ohmo.contracts.errors import OhmoError
@@ -39,7 +40,7 @@ def COMMAND(  # noqa: N802 - the name every command file exports
             return None
 
     def ground() -> Ground:
-        return survey(os.environ, ask, file=file)
+        return survey(surroundings(), ask, file=file)
 
     first = ground()
     results = examine(first, live=live, only=only)

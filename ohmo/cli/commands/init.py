@@ -1,40 +1,37 @@
-"""Create the home: config.yaml, SOUL.md, USER.md, AGENTS.md. What exists is left alone."""
+"""Set up a home: model, channels, owner, pages, service. Asks at a terminal, takes flags in a script, overwrites nothing you edited."""
 
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import click
 
-from ohmo.config.home import find_home
-
 _PROVIDERS = ("auto", "anthropic", "openai", "offline")
-_CHANNELS = ("slack", "telegram", "matrix")
+_CHANNELS = ("slack", "discord", "telegram", "feishu", "matrix")
 
 
 @click.command("init", help=__doc__)
-@click.option("--provider", type=click.Choice(_PROVIDERS), default="auto", show_default=True)
-@click.option("--preset", type=click.Choice(["safe", "balanced", "full"]), default="balanced", show_default=True)
+@click.option("--provider", type=click.Choice(_PROVIDERS), help="auto looks for a key, then for a model server on this machine.")
+@click.option("--base-url", metavar="URL", help="Any endpoint that speaks like Anthropic or OpenAI.")
+@click.option("--model", "models", metavar="M", multiple=True, help="Small to large, the last is used; repeatable.")
+@click.option("--api-key", metavar="REF", help="env:NAME, file:PATH, keyring:SERVICE/NAME, or - to read the key from standard input.")
+@click.option("--preset", type=click.Choice(["safe", "balanced", "full"]), help="How freely tools may act.")
+@click.option("--workspace", metavar="FOLDER", help="Where tools work.")
 @click.option("--channel", "channels", type=click.Choice(_CHANNELS), multiple=True, help="Enable it; repeatable.")
-@click.option("--owner", default="", metavar="CHANNEL:ID", help="Who hears of trouble, e.g. slack:U123.")
-def COMMAND(provider: str, preset: str, channels: tuple[str, ...], owner: str) -> None:  # noqa: N802 - the name every command file exports
-    from ohmo.config import starter
-    from ohmo.config.writing import write_whole
+@click.option(
+    "--set", "values", metavar="CHANNEL.KEY=VALUE", multiple=True, help="A key of a channel; secrets go to .env, not to config.yaml."
+)
+@click.option("--owner", metavar="CHANNEL:ID", multiple=True, help="Who hears of trouble, e.g. slack:U123; repeatable.")
+@click.option("--from", "source_kind", type=click.Choice(["openharness"]), help="Take over persona, memory, cron and channel tokens.")
+@click.option("--source", type=click.Path(path_type=Path), help="With --from: its folder (~/.ohmo).")
+@click.option("--test/--no-test", "test", default=True, help="Ask the model one word, and connect the channels that have credentials.")
+@click.option("--service/--no-service", "service", default=None, help="Install and start the service.")
+@click.option("--yes", is_flag=True, help="Ask nothing.")
+@click.pass_context
+def COMMAND(ctx: click.Context, *, test: bool, service: bool | None, yes: bool, **wishes: object) -> None:  # noqa: N802 - the name every command file exports
+    from ohmo.cli.wizard import Wishes, Wizard
 
-    if owner and (":" not in owner or any(c in owner for c in '"\\\n')):
-        raise click.UsageError(f"--owner {owner!r}: expected CHANNEL:ID, for example slack:U123")
-    home = find_home(os.environ)
-    home.prepare()
-    files = {
-        home.config: starter.config(provider=provider, preset=preset, owner=owner, enabled=("web", *channels)),
-        home.root / "SOUL.md": starter.SOUL,
-        home.root / "USER.md": starter.USER,
-        home.root / "AGENTS.md": starter.AGENTS,
-    }
-    for path, text in files.items():
-        if path.exists():
-            click.echo(f"kept    {path}")
-        else:
-            write_whole(path, text)
-            click.echo(f"created {path}")
-    click.echo("next: put tokens and keys into the environment, then ohmo config check, then ohmo run")
+    wizard = Wizard(os.environ, asking=sys.stdin.isatty() and not yes)
+    ctx.exit(wizard.run(Wishes(**wishes), test=test, service=service))  # pyright: ignore[reportArgumentType]

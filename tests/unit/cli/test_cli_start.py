@@ -79,7 +79,7 @@ def test_init_creates_a_private_home_once(home: Path) -> None:
     assert {"config.yaml", "SOUL.md", "USER.md", "AGENTS.md"} <= {path.name for path in home.iterdir()}
     (home / "SOUL.md").write_text("mine", encoding="utf-8")
     again = ohmo(home, "init")
-    assert again.stdout.count("kept") == 4
+    assert again.stdout.count("kept") == 5  # with the manifest for Slack
     assert (home / "SOUL.md").read_text(encoding="utf-8") == "mine"
     found = json.loads(ohmo(home, "config", "show", "--json", SLACK_BOT_TOKEN="xoxb-1", SLACK_APP_TOKEN="xapp-1").stdout)
     assert found["channels"]["slack"]["enabled"] is True

@@ -1,0 +1,295 @@
+"""The steps of ``ohmo init``, each with its flag: what was not said is asked for at a terminal, and left as it is in a script."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from channels.contract import Manifest
+from channels.registry import discover
+from channels.setup import Ask, Setup
+from ohmo.config.envfile import environment
+from ohmo.config.home import Home, find_home
+from ohmo.config.load import Config, load
+from ohmo.config.problems import nearest
+from ohmo.config.secrets import Secret
+from ohmo.contracts.errors import ConfigError
+from ohmo.setup import openharness, platforms
+from ohmo.setup.answers import Answers, Value, merged, variable
+from ohmo.setup.furnish import Done, earlier, furnish
+
+TRIAL = 30.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the flags say; empty: nothing."""
+
+    provider: str | None = None
+    base_url: str | None = None
+    models: tuple[str, ...] = ()
+    api_key: str | None = None
+    preset: str | None = None
+    workspace: str | None = None
+    channels: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    owner: tuple[str, ...] = ()
+    source_kind: str | None = None
+    source: Path | None = None
+
+
+class Wizard:
+    """``asking``: somebody sits there."""
+
+    def __init__(self, environ: Mapping[str, str], *, asking: bool) -> None:
+        self._environ, self._asking = environ, asking
+        self._manifests: Mapping[str, Manifest] = discover().manifests
+
+    def run(self, wishes: Wishes, *, test: bool, service: bool | None) -> int:
+        """0; 1 when the files stand but a test failed."""
+        home = find_home(self._environ)
+        taken = self._taken_over(home, wishes)
+        self._refuse_foreign(home, taken)
+        answers = merged(earlier(home), taken.answers) if taken is not None else earlier(home)
+        answers = merged(answers, self._model(wishes, answers, home))
+        answers = merged(answers, self._channels(wishes, answers))
+        answers = self._defaults(merged(answers, self._owner(wishes, answers)))
+        texts, after = self._texts(answers)
+        done = furnish(home, answers, taken.pages if taken else {}, taken.notes if taken else {}, texts, beside=taken is not None)
+        self._report(done, said=wishes != Wishes())
+        for line in taken.told if taken is not None else ():
+            click.echo(f"note    {line}")
+        fine = self._tested(home, answers) if test else True
+        self._service(service)
+        for line in after:
+            click.echo(f"next    {line}")
+        click.echo("next    ohmo config check, then ohmo run" if not service else "next    ohmo status")
+        return 0 if fine else 1
+
+    # taking over
+    def _taken_over(self, home: Home, wishes: Wishes) -> openharness.Found | None:
+        if wishes.source_kind is None:
+            if wishes.source is not None:
+                raise click.UsageError("--source goes with --from openharness")
+            return None
+        user = Path(self._environ.get("HOME", "~")).expanduser()
+        usual = home.root if home.foreign() else user / ".ohmo"
+        data = Path(self._environ.get("OPENHARNESS_DATA_DIR") or user / ".openharness" / "data")
+        return openharness.read((wishes.source or usual).expanduser().absolute(), data)
+
+    def _refuse_foreign(self, home: Home, taken: openharness.Found | None) -> None:
+        if home.foreign() and taken is None:
+            raise ConfigError(
+                f"{home.root} belongs to another program (it holds gateway.json); ohmo init --from openharness takes it over and leaves its files "
+                "as they are, or set OHMO_HOME to a folder of its own"
+            )
+
+    # the model
+    def _model(self, wishes: Wishes, old: Answers, home: Home) -> Answers:
+        provider, base_url, models = wishes.provider or "", wishes.base_url or "", wishes.models
+        if self._asking and wishes.provider is None and not home.config.exists():
+            provider = click.prompt("Model provider", default="auto", type=click.Choice(["auto", "anthropic", "openai", "offline"]))
+            if provider in ("anthropic", "openai") and wishes.base_url is None:
+                base_url = click.prompt("Address of the endpoint (empty: the maker's own)", default="", show_default=False)
+        key, secrets = self._key(wishes, provider or old.provider)
+        return Answers(
+            provider=provider or "auto", base_url=base_url, models=models, api_key=key, preset=wishes.preset or "balanced", workspace=wishes.workspace or "",
+            secrets=secrets,
+        )  # fmt: skip
+
+    def _key(self, wishes: Wishes, provider: str) -> tuple[str, dict[str, str]]:
+        """A reference, and the secret behind it when it was given here."""
+        name = {"openai": "OPENAI_API_KEY"}.get(provider, "ANTHROPIC_API_KEY")
+        written = wishes.api_key
+        if written is None and self._asking and provider in ("anthropic", "openai") and not environment(self._environ).get(name):
+            written = click.prompt(f"API key (goes to .env as {name}; empty: later)", default="", hide_input=True, show_default=False)
+        if not written:
+            return "", {}
+        if written == "-":
+            written = sys.stdin.readline().strip()
+        if Secret(written).kind != "literal":
+            return written, {}
+        return f"env:{name}", {name: written}
+
+    # channels
+    def _channels(self, wishes: Wishes, old: Answers) -> Answers:
+        names = list(wishes.channels)
+        given = _values(wishes.values)
+        names += [name for name in given if name not in names]
+        if self._asking and not names and not [name for name in old.channels if name != "web"]:
+            offered = [name for name in platforms.NAMES if name in self._manifests]
+            said = click.prompt(
+                f"Chat platforms, with spaces between ({' '.join(offered)}; empty: only the browser)", default="", show_default=False
+            )
+            names = [name for name in said.split() if name in offered]
+        channels: dict[str, Mapping[str, Value]] = {}
+        secrets: dict[str, str] = {}
+        for name in names:
+            manifest = self._manifests.get(name)
+            if manifest is None:
+                raise click.ClickException(f"{name}: this channel is not installed; there are {', '.join(self._manifests)}")
+            settings, found = self._channel(manifest, given.get(name, {}), old.channels.get(name, {}))
+            channels[name] = settings
+            secrets |= found
+        return Answers(channels=channels, secrets=secrets)
+
+    def _channel(self, manifest: Manifest, given: Mapping[str, str], old: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, str]]:
+        setup = platforms.setup_of(manifest)
+        self._steps(manifest, setup)
+        fields = {*platforms.keys(manifest), "dm", "groups", "mention", "account"}
+        settings: dict[str, Value] = {}
+        secrets: dict[str, str] = {}
+        for key in given:
+            if key not in fields:
+                close = nearest(key, sorted(fields))
+                raise click.UsageError(
+                    f"--set {manifest.name}.{key}: unknown key, "
+                    + (f"did you mean {close}?" if close else f"known: {', '.join(sorted(fields))}")
+                )
+        asks = {ask.key: ask for ask in setup.asks}
+        for key in dict.fromkeys((*asks, *given)):
+            ask = asks.get(key, Ask(key, key, "", secret=key in manifest.secrets))
+            value = given.get(key) or self._asked(manifest, ask, old)
+            if value is None:
+                settings |= {key: f"env:{variable(manifest.name, key)}"} if ask.secret and key not in old else {}
+            elif ask.secret and Secret(value).kind == "literal":
+                secrets[variable(manifest.name, key)] = value
+                settings[key] = f"env:{variable(manifest.name, key)}"
+            else:
+                settings[key] = value
+        return settings, secrets
+
+    def _asked(self, manifest: Manifest, ask: Ask, old: Mapping[str, Value]) -> str | None:
+        if not self._asking or ask.key in old or (ask.secret and environment(self._environ).get(variable(manifest.name, ask.key))):
+            return None
+        click.echo(f"        ({ask.page})")
+        found = click.prompt(
+            f"{manifest.title}: {ask.question}", default=ask.default or "", hide_input=ask.secret, show_default=bool(ask.default)
+        )
+        return found.strip() or None
+
+    def _steps(self, manifest: Manifest, setup: Setup) -> None:
+        click.echo(f"{manifest.title}:")
+        folder = find_home(self._environ).root / "setup"
+        for number, step in enumerate(setup.steps, 1):
+            for document in setup.documents:
+                step = step.replace("{" + document.name + "}", str(folder / document.name))  # noqa: PLW2901
+            click.echo(f"  {number}. {step}")
+
+    def _texts(self, answers: Answers) -> tuple[dict[str, str], list[str]]:
+        """The platforms' documents, and what is left to do there."""
+        texts: dict[str, str] = {}
+        after: list[str] = []
+        surroundings = {**environment(self._environ), **answers.secrets}
+        for name, settings in answers.channels.items():
+            manifest = self._manifests.get(name)
+            if manifest is None or name == "web":
+                continue
+            known = {
+                key: surroundings.get(value[4:], "") if value.startswith("env:") else value
+                for key, value in settings.items()
+                if isinstance(value, str)
+            }
+            setup = platforms.setup_of(manifest)
+            texts |= {document.name: document.text(known) for document in setup.documents}
+            after += setup.after(known)
+        return texts, after
+
+    # the owner
+    def _owner(self, wishes: Wishes, old: Answers) -> Answers:
+        for owner in wishes.owner:
+            channel, colon, who = owner.partition(":")
+            if not colon or not channel or not who or any(c in owner for c in '"\\\n'):
+                raise click.UsageError(f"--owner {owner!r}: expected CHANNEL:ID, for example slack:U123")
+        if wishes.owner or old.owner or not self._asking or not [name for name in old.channels if name != "web"]:
+            return Answers(owner=wishes.owner)
+        click.echo(
+            "Owner: who hears of trouble and may do everything. Not known yet? Write to the bot: it answers with a code for ohmo pairing approve; /whoami shows the id."
+        )
+        said = click.prompt("Owner, as CHANNEL:ID (empty: later)", default="", show_default=False).strip()
+        return Answers(owner=(said,) if ":" in said else ())
+
+    def _defaults(self, answers: Answers) -> Answers:
+        return answers if "web" in answers.channels else replace(answers, channels={**answers.channels, "web": {}})
+
+    # afterwards
+    def _report(self, done: list[Done], *, said: bool) -> None:
+        for one in done:
+            words = f": {one.wanted}" if one.what == "added" else ""
+            click.echo(f"{one.what:7} {one.path}{words}")
+            if one.what == "kept" and one.wanted and said and one.path.suffix == ".yaml":
+                click.echo(f"        you edited {one.path.name}, so it stays; with what was asked for it would read:")
+                click.echo("".join(f"        | {line}\n" for line in one.wanted.splitlines()), nl=False)
+
+    def _tested(self, home: Home, answers: Answers) -> bool:
+        """Every test that can be made now; each failure says the page and the step."""
+        try:
+            surroundings = environment(self._environ)
+            config = load(environ=surroundings, manifests=self._manifests)
+        except ConfigError as error:
+            lines = str(error).splitlines()
+            for line in lines:
+                click.echo(f"missing {line}")
+                for name in answers.channels:
+                    if f"channels.{name}." in line and name in self._manifests:
+                        asks = platforms.setup_of(self._manifests[name]).asks
+                        page = next((ask.page for ask in asks if f"channels.{name}.{ask.key}:" in line), "")
+                        click.echo(f"        {page}; then put it into {home.root / '.env'}" if page else f"        {home.config}")
+            return all("missing secret" in line for line in lines)
+        return self._model_answers(config, surroundings) and self._channels_connect(surroundings)
+
+    def _model_answers(self, config: Config, surroundings: Mapping[str, str]) -> bool:
+        from ohmo.doctor.trial import try_model
+
+        found = asyncio.run(try_model(config, surroundings, config.profile_name, config.profile, limit=TRIAL))
+        if found.offline:
+            click.echo(
+                "model   none yet: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start a model server on this machine (docs/models.md)"
+            )
+        elif found.fine:
+            click.echo(f"model   {found.who} answered")
+        else:
+            click.echo(f"failed  {found.text}\n        {found.next}")
+        return found.fine
+
+    def _channels_connect(self, surroundings: Mapping[str, str]) -> bool:
+        from ohmo.doctor.examination import examine, survey
+
+        ground = survey(surroundings, lambda _: None)
+        fine = True
+        for one in examine(ground, live=True, only=tuple(f"channels.{name}" for name in platforms.NAMES)):
+            name = one.check.name.partition(".")[2]
+            if one.finding.state == "ok":
+                click.echo(f"channel {name}: connected")
+            elif one.finding.state == "problem":
+                fine = False
+                click.echo(f"failed  {one.finding.text}\n        {one.finding.next}")
+        return fine
+
+    def _service(self, wanted: bool | None) -> None:
+        if wanted is None:
+            wanted = self._asking and click.confirm("Install and start the service, so that ohmo is always on?", default=False)
+        if not wanted:
+            return
+        for verb in ("install", "start"):
+            done = subprocess.run([sys.executable, "-m", "ohmo", "service", verb], check=False)  # noqa: S603 - our own command
+            if done.returncode != 0:
+                raise click.ClickException(f"ohmo service {verb} failed; the files stand, ohmo run starts it in the foreground")
+
+
+def _values(written: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """``CHANNEL.KEY=VALUE`` by channel and key."""
+    found: dict[str, dict[str, str]] = {}
+    for one in written:
+        path, equals, value = one.partition("=")
+        name, dot, key = path.partition(".")
+        if not equals or not dot or not name or not key or not value:
+            raise click.UsageError(f"--set {path}: expected CHANNEL.KEY=VALUE, for example telegram.token=123456:ABC")
+        found.setdefault(name, {})[key] = value
+    return found

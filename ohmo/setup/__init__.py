@@ -1,0 +1,1 @@
+"""Furnishes a home: configuration, pages, platforms, and what another program already knows."""

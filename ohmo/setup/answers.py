@@ -1,0 +1,128 @@
+"""What the owner decided in the wizard, and the ``config.yaml`` it becomes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ohmo.config.starter import CHANNELS, HEAD
+
+Value = str | bool | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A schedule taken over from elsewhere; it begins switched off, to be looked at."""
+
+    name: str
+    schedule: str
+    prompt: str
+    rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """``channels``: the enabled ones with the platform's keys; secrets stand in ``secrets`` by name of their variable, never here."""
+
+    provider: str = "auto"
+    base_url: str = ""
+    models: tuple[str, ...] = ()
+    api_key: str = ""  # env:NAME and the like; empty: the provider's usual variable
+    preset: str = "balanced"
+    mode: str = ""
+    workspace: str = ""
+    owner: tuple[str, ...] = ()
+    channels: Mapping[str, Mapping[str, Value]] = field(default_factory=dict[str, Mapping[str, Value]])
+    jobs: tuple[Job, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+def merged(old: Answers, new: Answers) -> Answers:
+    """What is said now wins; what is not mentioned stays."""
+    channels = {name: {**old.channels.get(name, {}), **new.channels.get(name, {})} for name in (*old.channels, *new.channels)}
+    jobs = {job.name: job for job in (*old.jobs, *new.jobs)}
+    owner = tuple(dict.fromkeys((*old.owner, *new.owner)))
+    default = Answers()
+    plain = {
+        name: value if (value := getattr(new, name)) != getattr(default, name) else getattr(old, name)
+        for name in ("provider", "base_url", "models", "api_key", "preset", "mode", "workspace")
+    }
+    return Answers(**plain, owner=owner, channels=channels, jobs=tuple(jobs.values()), secrets={**old.secrets, **new.secrets})
+
+
+def to_json(answers: Answers) -> dict[str, Any]:
+    """Everything but the secrets."""
+    return {name: value for name, value in dataclasses.asdict(answers).items() if name != "secrets"}
+
+
+def from_json(found: Mapping[str, Any]) -> Answers:
+    """Raises TypeError, KeyError, ValueError for anything that ``to_json`` did not write."""
+    channels = {
+        str(name): {str(key): _read(value) for key, value in dict(table).items()} for name, table in dict(found["channels"]).items()
+    }
+    jobs = tuple(Job(job["name"], job["schedule"], job["prompt"], tuple(job["rules"])) for job in found["jobs"])
+    plain = {name: str(found[name]) for name in ("provider", "base_url", "api_key", "preset", "mode", "workspace")}
+    return Answers(**plain, models=tuple(found["models"]), owner=tuple(found["owner"]), channels=channels, jobs=jobs)  # pyright: ignore[reportArgumentType]
+
+
+def _read(value: Any) -> Value:
+    return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def variable(channel: str, key: str) -> str:
+    """Where a secret of a channel is looked for: the name config.example.yaml uses."""
+    usual = {("matrix", "access_token"): "MATRIX_TOKEN"}
+    return usual.get((channel, key), f"{channel.upper()}_{key.upper()}")
+
+
+def config_text(answers: Answers) -> str:
+    """Short, commented, and valid for every set of answers."""
+    lines = [HEAD.rstrip("\n"), "profiles:", "  default:", f"    provider: {answers.provider}        # auto | anthropic | openai | offline"]
+    lines += [f"    base_url: {_text(answers.base_url)}"] if answers.base_url else []
+    lines += [f"    api_key: {_text(answers.api_key)}"] if answers.api_key else []
+    lines += [f"    models: {_list(answers.models)}        # small to large, the last is used"] if answers.models else []
+    lines += [f"workspace: {_text(answers.workspace)}"] if answers.workspace else []
+    lines += ["permissions:", f"  preset: {answers.preset}        # safe | balanced | full"]
+    lines += [f"  mode: {answers.mode}"] if answers.mode else []
+    lines += [f"owner: {_list(answers.owner)}        # who hears of trouble, for example slack:U123"]
+    lines += _jobs(answers.jobs)
+    lines += ["channels:"]
+    for name in (*CHANNELS, *(other for other in answers.channels if other not in CHANNELS)):
+        lines += _channel(name, answers.channels.get(name))
+    return "\n".join(lines) + "\n"
+
+
+def _channel(name: str, settings: Mapping[str, Value] | None) -> list[str]:
+    remark = CHANNELS.get(name, "")
+    lines = [f"  {name}:", f"    enabled: {'true' if settings is not None else 'false'}" + (f"        # {remark}" if remark else "")]
+    for key, value in (settings or {}).items():
+        lines.append(f"    {key}: {_value(value)}")
+    return lines
+
+
+def _jobs(jobs: tuple[Job, ...]) -> list[str]:
+    if not jobs:
+        return []
+    lines = ["cron:", "  jobs:        # taken over; look at each, then set enabled: true"]
+    for job in jobs:
+        lines += [f"    - name: {_text(job.name)}", f"      schedule: {_text(job.schedule)}", f"      prompt: {_text(job.prompt)}"]
+        lines += [f"      rules: {_list(job.rules)}", "      enabled: false"]
+    return lines
+
+
+def _value(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _text(value) if isinstance(value, str) else f"{{people: {_list(value)}}}"
+
+
+def _text(value: str) -> str:
+    """JSON is YAML; a reference such as env:NAME stays readable."""
+    return value if value.startswith("env:") and value[4:].isidentifier() else json.dumps(value, ensure_ascii=False)
+
+
+def _list(values: tuple[str, ...]) -> str:
+    return "[" + ", ".join(json.dumps(value, ensure_ascii=False) for value in values) + "]"

@@ -1,0 +1,118 @@
+"""Writes what was decided into a home. What somebody edited stays as it is; what init wrote itself may be written anew."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ohmo.config.envfile import env_file, read
+from ohmo.config.home import Home
+from ohmo.config.starter import AGENTS, SOUL, USER
+from ohmo.config.writing import write_whole
+from ohmo.setup.answers import Answers, config_text, from_json, to_json
+
+PAGES = {"SOUL.md": SOUL, "USER.md": USER, "AGENTS.md": AGENTS}
+What = Literal["created", "kept", "changed", "added"]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """``wanted``: what a kept file would have held, when that is something else."""
+
+    what: What
+    path: Path
+    wanted: str = ""
+
+
+def furnish(
+    home: Home,
+    answers: Answers,
+    pages: Mapping[str, str],
+    notes: Mapping[str, bytes],
+    documents: Mapping[str, str],
+    *,
+    beside: bool = False,
+) -> list[Done]:
+    """``pages``: texts instead of the first ones; ``notes``: files for ``memory/``; ``documents``: texts for the platforms' own pages, under ``setup/``.
+    ``beside``: another program's files lie in the home and stay as they are."""
+    home.prepare(beside=beside)
+    record = _Record(home.root / "state" / "init.json")
+    record.answers = answers
+    done = [_written(home.config, config_text(answers), record)]
+    done += [_written(home.root / name, pages.get(name, text), record, anew=name in pages) for name, text in PAGES.items()]
+    for name, raw in notes.items():
+        path = home.root / "memory" / name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        done.append(_written(path, raw.decode("utf-8", "replace"), record, anew=False))
+    for name, text in documents.items():
+        path = home.root / "setup" / name
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        done.append(_written(path, text, record))
+    if answers.secrets:
+        done.append(_secrets(env_file(home), answers.secrets))
+    record.save()
+    return done
+
+
+def earlier(home: Home) -> Answers:
+    """What was decided by the last ``ohmo init`` of this home; the defaults when there was none."""
+    return _Record(home.root / "state" / "init.json").answers
+
+
+class _Record:
+    """The answers, and the digests of what init wrote itself: a file that still has its digest was not edited. It never holds a secret."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            found: Any = json.loads(path.read_text(encoding="utf-8"))
+            self._known: dict[str, str] = dict(found["files"])
+            self.answers = from_json(found["answers"])
+        except (OSError, ValueError, TypeError, KeyError):
+            self._known, self.answers = {}, Answers()
+
+    def ours(self, path: Path, text: str) -> bool:
+        return self._known.get(path.name) == _digest(text)
+
+    def wrote(self, path: Path, text: str) -> None:
+        self._known[path.name] = _digest(text)
+
+    def save(self) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(self._path, json.dumps({"files": self._known, "answers": to_json(self.answers)}, indent=1))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _written(path: Path, text: str, record: _Record, *, anew: bool = True) -> Done:
+    try:
+        there = path.read_text(encoding="utf-8", errors="surrogateescape")
+    except FileNotFoundError:
+        write_whole(path, text)
+        record.wrote(path, text)
+        return Done("created", path)
+    if there == text:
+        return Done("kept", path)
+    if anew and record.ours(path, there):
+        write_whole(path, text)
+        record.wrote(path, text)
+        return Done("changed", path)
+    return Done("kept", path, text)
+
+
+def _secrets(path: Path, secrets: Mapping[str, str]) -> Done:
+    """Appended; a name that stands there already keeps its value."""
+    there = read(path)
+    fresh = {name: value for name, value in secrets.items() if name not in there}
+    if not fresh:
+        return Done("kept", path)
+    text = path.read_text(encoding="utf-8") if path.exists() else "# secrets of ohmo, read at start; nobody else may read this file\n"
+    text = text if text.endswith("\n") else text + "\n"
+    write_whole(path, text + "".join(f'{name}="{value}"\n' for name, value in fresh.items()))
+    return Done("added", path, ", ".join(fresh))

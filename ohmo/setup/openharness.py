@@ -1,0 +1,131 @@
+"""Takes over what OpenHarness' ohmo 0.1 keeps in ``~/.ohmo``: persona, person, memory, channels with their tokens, cron. Its files are only read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from ohmo.contracts.errors import ConfigError
+from ohmo.setup.answers import Answers, Job, Value, variable
+
+# Theirs -> ours, by channel: (their key, our key, whether it is a secret)
+_KEYS: dict[str, tuple[tuple[str, str, bool], ...]] = {
+    "slack": (("bot_token", "bot_token", True), ("app_token", "app_token", True)),
+    "telegram": (("token", "token", True),),
+    "discord": (("token", "token", True),),
+    "feishu": (("app_id", "app_id", True), ("app_secret", "app_secret", True), ("domain", "domain", False)),
+    "matrix": (("homeserver", "homeserver", False), ("user_id", "user", False), ("access_token", "access_token", True)),
+}
+_MODES = {"default": "", "plan": "plan", "full_auto": ""}  # nobody is given full rights by an import
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``pages``: our page by name, with its text. ``notes``: files of the memory by path. ``told``: what could not be taken over, and why."""
+
+    answers: Answers
+    pages: Mapping[str, str]
+    notes: Mapping[str, bytes]
+    told: tuple[str, ...]
+
+
+def read(folder: Path, data: Path) -> Found:
+    """``folder``: their workspace (gateway.json, soul.md); ``data``: where their cron_jobs.json is. Raises ConfigError: nothing of theirs is there."""
+    if not (folder / "gateway.json").exists() and not (folder / "soul.md").exists():
+        raise ConfigError(f"{folder}: neither gateway.json nor soul.md is there; name OpenHarness' folder with --source")
+    told: list[str] = []
+    gateway = _json(folder / "gateway.json", told)
+    table = cast("dict[str, Any]", gateway if isinstance(gateway, dict) else {})
+    channels, secrets = _channels(table, told)
+    if table.get("permission_mode") == "full_auto":
+        told.append("permission_mode full_auto was not taken over: write permissions.mode yourself if you want that")
+    answers = Answers(
+        mode=_MODES.get(str(table.get("permission_mode", "default")), ""),
+        channels=channels,
+        jobs=_jobs(data / "cron_jobs.json", told),
+        secrets=secrets,
+    )
+    return Found(answers, _pages(folder), _notes(folder / "memory"), tuple(told))
+
+
+def _json(path: Path, told: list[str]) -> object:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        told.append(f"{path}: cannot be read ({getattr(error, 'strerror', None) or 'not JSON'}); it was left out")
+        return None
+
+
+def _channels(table: Mapping[str, Any], told: list[str]) -> tuple[dict[str, dict[str, Value]], dict[str, str]]:
+    found: dict[str, dict[str, Value]] = {}
+    secrets: dict[str, str] = {}
+    enabled = [str(name) for name in cast("list[object]", table.get("enabled_channels") or [])]
+    configs = cast("dict[str, Any]", table.get("channel_configs") or {})
+    for name in enabled:
+        if name not in _KEYS:
+            told.append(f"channel {name}: ohmo has no such channel; it was left out")
+            continue
+        theirs = cast("dict[str, Any]", configs.get(name) or {})
+        ours: dict[str, Value] = {}
+        for key, own, secret in _KEYS[name]:
+            value = str(theirs.get(key) or "").strip()
+            if value and secret:
+                secrets[variable(name, own)] = value
+                ours[own] = f"env:{variable(name, own)}"
+            elif value:
+                ours[own] = value
+            elif secret:
+                told.append(f"channel {name}: it has no {key} there; set {variable(name, own)}")
+        ours |= _people(name, theirs, told)
+        found[name] = ours
+    return found, secrets
+
+
+def _people(name: str, theirs: Mapping[str, Any], told: list[str]) -> dict[str, Value]:
+    people = tuple(str(one) for one in cast("list[object]", theirs.get("allow_from") or []))
+    if "*" in people:
+        told.append(f"channel {name}: allow_from * was not taken over: people pair with a code (dm: open lets everybody in)")
+        return {}
+    return {"dm": "allowlist", "allow": people} if people else {}
+
+
+def _jobs(path: Path, told: list[str]) -> tuple[Job, ...]:
+    listed = _json(path, told)
+    found: list[Job] = []
+    for entry in cast("list[object]", listed if isinstance(listed, list) else []):
+        job = cast("dict[str, Any]", entry if isinstance(entry, dict) else {})
+        name, schedule, command = (str(job.get(key) or "").strip() for key in ("name", "schedule", "command"))
+        if not (name and schedule and command):
+            told.append(f"{path}: a job without name, schedule or command was left out")
+            continue
+        where = f" in the folder {job['cwd']}" if job.get("cwd") else ""
+        found.append(Job(name, schedule, f"Run this command{where} and report what it says: {command}", (f"Bash({command})",)))
+    return tuple(found)
+
+
+def _pages(folder: Path) -> dict[str, str]:
+    pages: dict[str, str] = {}
+    for ours, theirs in (("SOUL.md", ("soul.md", "identity.md")), ("USER.md", ("user.md",))):
+        texts = [_text(folder / name) for name in theirs]
+        if whole := "\n\n".join(text for text in texts if text):
+            pages[ours] = whole.rstrip() + "\n"
+    return pages
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _notes(folder: Path) -> dict[str, bytes]:
+    if not folder.is_dir():
+        return {}
+    files = [path for path in sorted(folder.rglob("*.md")) if path.is_file() and not path.is_symlink()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.stat().st_size <= 2**20}

@@ -1,0 +1,229 @@
+"""The wizard: every step by a flag, idempotent, never over an edit; a model that is really asked; OpenHarness taken over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.platforms.model.script import Turn
+from tests.platforms.model.server import ModelServer, serving
+
+TOKEN = f"123456:{'A' * 35}"
+ROOT = Path(__file__).parents[3]
+
+
+def init(home: Path, *arguments: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ohmo", "init", *arguments], capture_output=True, text=True, timeout=90, check=False, input=stdin, cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8", **environ},
+    )  # fmt: skip
+
+
+def config(home: Path) -> dict[str, object]:
+    return YAML(typ="safe").load((home / "config.yaml").read_text())
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    server, up, down = ModelServer(), threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with serving(server):
+            up.set()
+            await asyncio.to_thread(down.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    assert up.wait(20)
+    yield server
+    down.set()
+    thread.join(20)
+
+
+def test_everything_by_flags_and_again_without_a_change(home: Path, model: ModelServer) -> None:
+    flags = (
+        *("--provider", "openai", "--base-url", f"{model.url}/v1", "--model", "fake-1", "--preset", "safe", "--workspace", str(home / "w")),
+        *("--channel", "slack", "--set", "slack.bot_token=xoxb-1-secret", "--set", "slack.app_token=xapp-1-secret"),
+        *("--set", "slack.api_url=http://127.0.0.1:9/api/", "--owner", "slack:U1"),
+    )
+    first = init(home, *flags)
+    assert "model   openai fake-1 answered" in first.stdout, first.stderr
+    assert "failed  slack:" in first.stdout  # nobody answers there
+    assert "network, proxy, api_url" in first.stdout
+    assert first.returncode == 1
+    found = config(home)
+    assert found["owner"] == ["slack:U1"]
+    assert found["channels"]["slack"]["bot_token"] == "env:SLACK_BOT_TOKEN"  # type: ignore[index]
+    assert stat.S_IMODE((home / ".env").stat().st_mode) == 0o600
+    assert 'SLACK_BOT_TOKEN="xoxb-1-secret"' in (home / ".env").read_text()
+    everything = "".join(path.read_text() for path in home.rglob("*") if path.is_file() and path.name != ".env") + first.stdout
+    assert "1-secret" not in everything
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    again = init(home, "--no-test")
+    assert again.returncode == 0
+    assert {
+        word for line in again.stdout.splitlines() if "/home/" in line and (word := line.split()[0]) in ("created", "changed", "added")
+    } == set()
+    assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
+
+
+def test_what_init_wrote_itself_grows_with_new_flags(home: Path) -> None:
+    assert init(home, "--channel", "telegram", "--set", f"telegram.token={TOKEN}", "--no-test").returncode == 0
+    said = init(home, "--channel", "slack", "--owner", "telegram:7", "--no-test")
+    assert f"changed {home}/config.yaml" in said.stdout
+    found = config(home)
+    assert {name for name, one in found["channels"].items() if one["enabled"]} == {"telegram", "slack", "web"}  # type: ignore[attr-defined]
+    assert found["owner"] == ["telegram:7"]
+
+
+def test_an_edited_file_stays_and_what_was_asked_for_is_shown(home: Path) -> None:
+    init(home, "--no-test")
+    (home / "config.yaml").write_text("owner: []  # mine\n")
+    (home / "SOUL.md").write_text("mine")
+    said = init(home, "--channel", "telegram", "--no-test")
+    assert (home / "config.yaml").read_text() == "owner: []  # mine\n"
+    assert (home / "SOUL.md").read_text() == "mine"
+    assert "you edited config.yaml, so it stays" in said.stdout
+    assert "| " in said.stdout
+    assert "telegram:" in said.stdout
+
+
+def test_a_model_that_refuses_is_told_with_the_next_step(home: Path, model: ModelServer) -> None:
+    model.next(Turn(status=401, kind="authentication_error", message="wrong key"))
+    said = init(
+        home, "--provider", "anthropic", "--base-url", model.url, "--model", "fake-1", "--api-key", "-", stdin="sk-ant-not-right-1\n"
+    )
+    assert said.returncode == 1
+    assert "failed  profiles" not in said.stdout
+    assert "the key is not accepted" in said.stdout
+    assert "make a new key" in said.stdout
+    assert "sk-ant-not-right-1" in (home / ".env").read_text()
+    assert "sk-ant-not-right-1" not in said.stdout + (home / "config.yaml").read_text()
+
+
+def test_missing_secrets_name_the_exact_page(home: Path) -> None:
+    said = init(home, "--channel", "slack")
+    assert "api.slack.com/apps, your app, Basic Information, App-Level Tokens" in said.stdout
+    assert "environment variable SLACK_APP_TOKEN is not set" in said.stdout
+    assert said.returncode == 0
+
+
+def test_the_slack_manifest_can_be_pasted(home: Path) -> None:
+    said = init(home, "--channel", "slack", "--no-test")
+    file = home / "setup" / "slack-manifest.yaml"
+    assert str(file) in said.stdout
+    manifest = YAML(typ="safe").load(file.read_text())
+    assert manifest["settings"]["socket_mode_enabled"] is True
+    assert {"chat:write", "files:write", "im:history", "app_mentions:read"} <= set(manifest["oauth_config"]["scopes"]["bot"])
+    assert {"message.im", "app_mention"} <= set(manifest["settings"]["event_subscriptions"]["bot_events"])
+    assert len(manifest["display_information"]["description"]) <= 140  # docs.slack.dev, app manifest reference
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("--set", "telegram.tokn=x"), "--set telegram.tokn: unknown key, did you mean token?"),
+        (("--set", "telegram=x"), "expected CHANNEL.KEY=VALUE"),
+        (("--owner", "me"), "expected CHANNEL:ID"),
+        (("--source", "/x"), "goes with --from openharness"),
+        (("--channel", "myspace"), "'myspace' is not one of"),
+    ],
+)
+def test_a_wrong_flag_is_one_line_and_writes_nothing(arguments: tuple[str, ...], line: str, home: Path) -> None:
+    said = init(home, *arguments, "--no-test")
+    assert said.returncode == 2
+    assert line in said.stderr
+    assert said.stderr.count("\n") == 1
+    assert not (home / "config.yaml").exists()
+
+
+def openharness(folder: Path, data: Path) -> dict[Path, bytes]:
+    """A home as OpenHarness' ohmo 0.1.9 writes it."""
+    (folder / "memory").mkdir(parents=True)
+    data.mkdir(parents=True)
+    channels = {
+        "telegram": {"token": TOKEN, "allow_from": ["77"]},
+        "slack": {"bot_token": "xoxb-9", "app_token": "", "allow_from": ["*"]},
+        "email": {},
+    }
+    gateway = {"enabled_channels": list(channels), "channel_configs": channels, "permission_mode": "full_auto", "provider_profile": "codex"}
+    files = {
+        folder / "gateway.json": json.dumps(gateway),
+        folder / "soul.md": "# SOUL\nI am Ohmo of old.",
+        folder / "user.md": "# user\nAda.",
+        folder / "memory" / "MEMORY.md": "- tea",
+        folder / "memory" / "tea.md": "Ada drinks green tea.",
+        data / "cron_jobs.json": json.dumps(
+            [{"name": "daily", "schedule": "0 9 * * 1-5", "command": "make report", "cwd": "/srv"}, {"name": "x"}]
+        ),
+    }
+    for path, text in files.items():
+        path.write_text(text)
+    return {path: path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_openharness_is_taken_over_and_left_as_it_is(beside: bool, tmp_path: Path) -> None:
+    """Into a home of our own, or beside its files in the very folder."""
+    theirs = tmp_path / ".ohmo"
+    before = openharness(theirs, tmp_path / ".openharness" / "data")
+    home = theirs if beside else tmp_path / "ours"
+    refused = init(home, "--no-test") if beside else None
+    assert refused is None or (refused.returncode == 78 and "--from openharness" in refused.stderr)
+    for _ in range(2):
+        said = init(home, "--from", "openharness", "--no-test")
+        assert said.returncode == 0, said.stderr
+    assert {path: path.read_bytes() for path in before} == before
+    assert "I am Ohmo of old." in (home / "SOUL.md").read_text()
+    assert "Ada." in (home / "USER.md").read_text()
+    assert (home / "memory" / "tea.md").read_text() == "Ada drinks green tea."
+    found = config(home)
+    assert found["channels"]["telegram"] == {"enabled": True, "token": "env:TELEGRAM_TOKEN", "dm": "allowlist", "allow": {"people": ["77"]}}  # type: ignore[index]
+    assert found["channels"]["slack"]["enabled"] is True  # type: ignore[index]
+    assert TOKEN in (home / ".env").read_text()
+    [job] = found["cron"]["jobs"]  # type: ignore[index]
+    assert (job["name"], job["schedule"], job["enabled"], job["rules"]) == ("daily", "0 9 * * 1-5", False, ["Bash(make report)"])
+    for line in ("channel email", "allow_from *", "full_auto was not taken over", "a job without name", "it has no app_token"):
+        assert line in said.stdout
+    assert "full_auto" not in (home / "config.yaml").read_text()
+
+
+def test_a_person_at_a_terminal_is_asked(home: Path) -> None:
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ohmo", "init", "--no-test"], stdin=follower, stdout=follower, stderr=follower, cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb"},
+    )  # fmt: skip
+    os.close(follower)
+    answers = [(b"provider", "offline"), (b"platforms", "telegram"), (b"Bot token", TOKEN), (b"Owner, as", "telegram:7"), (b"service", "n")]
+    said = b""
+    while True:
+        try:
+            piece = os.read(leader, 65_536)
+        except OSError:  # Linux: the other side is closed
+            break
+        if not piece:
+            break
+        said += piece
+        if (
+            answers and answers[0][0] in said.rpartition(b"\n")[2] and said.endswith(b": ")
+        ):  # a hidden prompt throws away what came before it
+            os.write(leader, f"{answers.pop(0)[1]}\n".encode())
+    os.close(leader)
+    assert process.wait(60) == 0, said.decode()
+    found = config(home)
+    assert found["profiles"]["default"]["provider"] == "offline"  # type: ignore[index]
+    assert found["owner"] == ["telegram:7"]
+    assert TOKEN in (home / ".env").read_text()
+    assert b"BotFather" in said
