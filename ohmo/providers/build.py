@@ -80,7 +80,8 @@ async def model(
         else:
             endpoint = settled(each, known, environ)
             found.append(Detected(endpoint, f"{endpoint.provider}: profile {endpoint.profile} says so"))
-    parts = tuple(LateProvider(known[each.endpoint.provider], each.endpoint, load) for each in found)
+    whole = environ.get("OHMO_LEAN_IMPORTS") == "off"
+    parts = tuple(LateProvider(known[each.endpoint.provider], each.endpoint, load, whole=whole) for each in found)
     first = found[0]
     line = first.explanation + "".join(f"; then {each.endpoint.provider} {each.endpoint.model}" for each in found[1:])
     return Model(parts[0], chain(parts, [each.endpoint for each in found], patience, new_id), first.endpoint.models, line, parts)

@@ -22,6 +22,7 @@ class Cover:
     key_environment: str | None  # where the key is looked for when the profile names none
     client: str  # "module:Class", built as Class(Endpoint); imports the SDK
     heavy: bool = True  # import it late, in a thread
+    sdk: str = ""  # import name of an SDK whose packages may come lean (``ohmo.providers.lean``)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,18 @@ from typing import cast
 from ohmo.contracts.errors import OhmoError, Refused
 from ohmo.contracts.provider import ModelEvent, ModelRequest
 from ohmo.providers.cover import Client, Cover, Endpoint, Load
+from ohmo.providers.lean import lean
 from ohmo.providers.models import known
 from ohmo.providers.streams import streaming
 
 
 class LateProvider:
-    """Implements ``Provider``. ``warm`` may be called as soon as nothing more urgent is left to do, so that the first turn need not wait."""
+    """Implements ``Provider``. ``warm`` may be called as soon as nothing more urgent is left to do, so that the first turn need not wait.
+    ``whole``: import every module of the SDK, as Python does by itself."""
 
-    def __init__(self, cover: Cover, endpoint: Endpoint, load: Load) -> None:
+    def __init__(self, cover: Cover, endpoint: Endpoint, load: Load, *, whole: bool = False) -> None:
         self._cover = cover
+        self._whole = whole or not cover.sdk
         self._endpoint = endpoint
         self._load = load
         self._coming: asyncio.Future[Client] | None = None
@@ -60,17 +63,17 @@ class LateProvider:
 
     async def _built(self) -> Client:
         spec = self._cover.client
-        found = await asyncio.to_thread(_import_quietly, self._load, spec) if self._cover.heavy else self._load(spec)
+        found = await asyncio.to_thread(self._import_quietly, spec) if self._cover.heavy else self._load(spec)
         return cast("Callable[[Endpoint], Client]", found)(self._endpoint)
 
-
-def _import_quietly(load: Load, spec: str) -> object:
-    """With the collector off an SDK's thousands of classes import a fifth faster; frozen, they never cost a collection again."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        return load(spec)
-    finally:
-        if running:
-            gc.enable()
-        gc.freeze()
+    def _import_quietly(self, spec: str) -> object:
+        """With the collector off an SDK's thousands of classes import a fifth faster; frozen, they never cost a collection again."""
+        running = gc.isenabled()
+        gc.disable()
+        try:
+            with lean(self._cover.sdk, off=self._whole):
+                return self._load(spec)
+        finally:
+            if running:
+                gc.enable()
+            gc.freeze()

@@ -10,4 +10,5 @@ MANIFEST = Cover(
     models=("gpt-6-luna", "gpt-6-sol"),
     key_environment="OPENAI_API_KEY",
     client="ohmo.providers.openai.client:OpenAIClient",
+    sdk="openai",
 )

@@ -1,0 +1,69 @@
+"""An SDK that came lean is the same SDK: every name it shows is there, and is the one that a whole import gives."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ohmo.providers.lean import re_exports
+
+ROOT = Path(__file__).parents[3]
+LOOK = """
+import importlib, json, sys
+from ohmo.providers.lean import lean
+sdk, off, wanted = sys.argv[1], sys.argv[2] == "off", json.load(sys.stdin)
+with lean(sdk, off=off):
+    importlib.import_module(f"ohmo.providers.{sdk}.client")
+early = sum(name.startswith(sdk) for name in sys.modules)
+packages = [importlib.import_module(name) for name in (sdk, f"{sdk}.types")]
+shown = {}
+for package in packages:
+    for name in wanted.get(package.__name__) or [name for name in vars(package) if not name.startswith("_")]:
+        value = getattr(package, name)
+        shown.setdefault(package.__name__, {})[name] = f"{type(value).__name__.replace('LeanPackage', 'module')} {getattr(value, '__qualname__', '')}"
+star = {}
+exec(f"from {sdk} import *", star)
+print(json.dumps({"early": early, "shown": shown, "star": sorted(star), "version": packages[0].__version__}))
+"""
+
+
+def look(sdk: str, how: str, wanted: dict[str, list[str]]) -> dict[str, Any]:
+    command = [sys.executable, "-c", LOOK, sdk, how]
+    done = subprocess.run(command, check=False, input=json.dumps(wanted), capture_output=True, text=True, cwd=ROOT, timeout=110)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("sdk", ["anthropic", "openai"])
+def test_every_name_of_a_lean_sdk_is_the_one_of_the_whole_sdk(sdk: str) -> None:
+    whole = look(sdk, "off", {})
+    lean = look(sdk, "lean", {package: list(names) for package, names in whole["shown"].items()})
+    assert lean["early"] * 1.8 < whole["early"]
+    assert lean["shown"] == whole["shown"]
+    assert (lean["star"], lean["version"]) == (whole["star"], whole["version"])
+
+
+def test_only_plain_imports_from_relatives_are_taken_over() -> None:
+    source = """
+from __future__ import annotations
+import os
+from .model import Model as Model, Other
+from .inner.deep import (
+    Deep as Renamed,
+)
+from . import types
+from elsewhere import Foreign
+from .star import *
+from .model import Hidden
+Hidden = None
+"""
+    assert re_exports(source, "sdk") == {
+        "Model": ("sdk.model", "Model"),
+        "Other": ("sdk.model", "Other"),
+        "Renamed": ("sdk.inner.deep", "Deep"),
+    }
