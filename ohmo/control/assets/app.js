@@ -3,6 +3,7 @@
 import { Cards } from "./cards.js";
 import { Composer } from "./composer.js";
 import { Fold } from "./fold.js";
+import { Keyboard } from "./keyboard.js";
 import { markdown } from "./markdown.js";
 import { newKey, Outbox } from "./outbox.js";
 import { offline, StatusBoard } from "./status.js";
@@ -14,10 +15,11 @@ const narrow = matchMedia("(max-width: 760px)");
 
 let toastTimer;
 function toast(text) {
-  $("toast").textContent = text;
-  $("toast").classList.add("shown");
+  const box = $($("board").hidden ? "toast" : "board-toast");
+  box.textContent = text;
+  box.classList.add("shown");
   clearTimeout(toastTimer);
-  toastTimer = setTimeout(() => $("toast").classList.remove("shown"), 5000);
+  toastTimer = setTimeout(() => box.classList.remove("shown"), 5000);
 }
 
 const outbox = new Outbox(() => {
@@ -45,7 +47,7 @@ class Conversation {
     this.typing = false;
     this.loaded = false;
     for (const id of ["transcript", "now", "waiting"]) $(id).replaceChildren();
-    this.stream = new Stream(chat, (kind, data) => this.hear(kind, data), (state) => this.linked(state));
+    this.stream = new Stream(`chat=${encodeURIComponent(chat)}`, (kind, data) => this.hear(kind, data), (state) => this.linked(state), () => this.fold.unsettled());
     this.drawWaiting();
   }
 
@@ -82,6 +84,9 @@ class Conversation {
         if (entry && !entry.closed) this.transcript.show([Object.assign(entry, { text: data.text })]);
         break;
       }
+      case "post_state":
+        this.transcript.show(this.fold.settle(data));
+        break;
       case "notice":
         toast(data.text);
         break;
@@ -254,29 +259,83 @@ async function known() {
 }
 function showDoor() {
   door = true;
-  board.end();
+  house.end();
   $("door").hidden = false;
   $("shell").inert = true;
 }
 
 // Chats.
 
+const board = { on: null, loading: null }; // the dashboard, loaded when somebody goes there
+
+/** ["threads", "ID"] of #/threads/ID; null: the chat is wanted. */
+function pathOfPage() {
+  const path = location.hash.startsWith("#/") ? location.hash.slice(2).split("/") : [];
+  return path.length && path[0] !== "chat" ? path : null;
+}
+
+async function turnToBoard(path) {
+  current?.close();
+  current = null;
+  drawer(false);
+  menu(false);
+  $("chat").hidden = true;
+  $("board").hidden = false;
+  drawChats();
+  markPlace(path[0]);
+  try {
+    board.loading ??= import("./board.js");
+    const { Board } = await board.loading;
+    if (pathOfPage()?.join("/") !== path.join("/")) return; // somebody went on meanwhile
+    if (!Board.knows(path[0])) return location.replace("#/threads");
+    board.on ??= new Board({ title: $("board-title"), tools: $("board-tools"), body: $("board-body"), link: $("board-link"), toast, counted: () => house.soon() });
+    board.on.show(path);
+    if (!document.activeElement || document.activeElement === document.body || document.activeElement.closest("#chat")) $("board-body").focus({ preventScroll: true });
+  } catch {
+    board.loading = null;
+    toast("This part of the page could not be loaded; try again in a moment");
+  }
+}
+
+function markPlace(name) {
+  for (const link of $("places").children) {
+    if (link.dataset.place === name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+function turn() {
+  const path = pathOfPage();
+  if (path) {
+    turnToBoard(path);
+    return;
+  }
+  board.on?.leave();
+  $("board").hidden = true;
+  $("chat").hidden = false;
+  markPlace("chat");
+  turnTo();
+}
+
 function chatOfPage() {
   return new URLSearchParams(location.hash.slice(1)).get("chat");
 }
 
 function go(chat) {
-  if (chatOfPage() === chat) turnTo();
+  if (chatOfPage() === chat) turn();
   else location.hash = `chat=${chat}`;
 }
+
+let lastChat; // where one comes back to from the dashboard
 
 function turnTo() {
   const chat = chatOfPage();
   if (!chat || !/^[0-9A-Za-z:_-]{1,64}$/.test(chat)) {
-    history.replaceState(null, "", `#chat=${chats[0]?.chat ?? `c${newKey(15)}`}`);
+    history.replaceState(null, "", `#chat=${lastChat ?? chats[0]?.chat ?? `c${newKey(15)}`}`);
     turnTo();
     return;
   }
+  lastChat = chat;
   if (current?.chat !== chat) {
     current?.close();
     current = null;
@@ -317,7 +376,7 @@ function drawChats() {
   );
   const title = rows.find((chat) => chat.chat === here)?.title || "New chat";
   $("title").textContent = title;
-  document.title = title === "New chat" ? "ohmo" : `${title} · ohmo`;
+  if (here) document.title = title === "New chat" ? "ohmo" : `${title} · ohmo`;
 }
 
 // The empty page says what to do.
@@ -373,7 +432,7 @@ function drawer(open) {
   for (const id of ["open-status", "channels"]) $(id).setAttribute("aria-expanded", String(open));
   $("shell").classList.toggle("drawer-open", open);
   if (open) {
-    board.refresh();
+    house.refresh();
     $("close-drawer").focus();
   }
 }
@@ -390,7 +449,7 @@ const composer = new Composer(
   },
 );
 
-const board = new StatusBoard({
+const house = new StatusBoard({
   dots: $("channels"),
   facts: $("facts"),
   told: (told, error) => {
@@ -399,8 +458,44 @@ const board = new StatusBoard({
     status = told ?? status;
     if (told && before !== told.provider) drawEmpty();
     if (told) current?.stream.hurry();
+    if (told) badges(told);
   },
 });
+
+/** What waits for the owner, beside the places where it is dealt with. */
+function badges(told) {
+  const dead = (told.inbox.dead ?? 0) + (told.outbox.dead ?? 0);
+  for (const [id, number, words] of [["count-approvals", told.turns_parked, "waiting"], ["count-dead", dead, "dead letters"]]) {
+    $(id).hidden = number === 0;
+    $(id).textContent = number > 99 ? "99+" : String(number);
+    $(id).setAttribute("aria-label", `${number} ${words}`);
+  }
+}
+
+$("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  (pathOfPage() ? $("board-body") : $("draft")).focus();
+});
+$("board-menu").addEventListener("click", () => menu(true));
+$("places").addEventListener("click", (event) => event.target.closest("a") && menu(false));
+drawTheme();
+$("theme").addEventListener("click", () => {
+  document.documentElement.turnTheme();
+  drawTheme();
+});
+function drawTheme() {
+  const words = `Colours: ${{ light: "light", dark: "dark" }[document.documentElement.dataset.theme] ?? "as the system"}`;
+  $("theme").setAttribute("aria-label", words);
+  $("theme").title = words;
+}
+new Keyboard({
+  dialog: $("keys"),
+  go: (place) => (location.hash = place === "chat" ? "#/chat" : `#/${place}`),
+  view: (key) => pathOfPage() !== null && (board.on?.key(key) ?? false),
+  theme: () => $("theme").click(),
+  newChat: () => $("new-chat").click(),
+  closed: () => door,
+}).begin($("help"));
 
 $("new-chat").addEventListener("click", () => go(`c${newKey(15)}`));
 $("open-menu").addEventListener("click", () => menu(true));
@@ -422,11 +517,16 @@ addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   if (!$("drawer").hidden) drawer(false);
   else if ($("shell").classList.contains("menu-open")) menu(false);
+  else if (pathOfPage()) return;
   else if (!$("stop").hidden) outbox.say(current.chat, "/stop");
 });
-addEventListener("hashchange", turnTo);
-addEventListener("online", () => current?.stream.hurry());
-document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && current?.stream.hurry());
+addEventListener("hashchange", turn);
+function hurry() {
+  current?.stream.hurry();
+  board.on?.hurry();
+}
+addEventListener("online", hurry);
+document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && hurry());
 
 if (location.hash === "#login-failed") {
   history.replaceState(null, "", "/");
@@ -434,8 +534,8 @@ if (location.hash === "#login-failed") {
 }
 if (await known()) {
   await listChats();
-  board.begin();
-  turnTo();
+  house.begin();
+  turn();
   outbox.flush();
   setInterval(() => document.visibilityState === "visible" && !door && listChats(), 15_000);
 }

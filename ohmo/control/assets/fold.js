@@ -23,6 +23,7 @@ export class Fold {
     this.byMessage = new Map(); // what a person said -> entry
     this.byCall = new Map();
     this.early = new Map(); // edits that came before their original
+    this.open = new Set(); // ids of posts whose end is not known yet
   }
 
   /** Takes one item; returns the entries that are new or changed. */
@@ -30,6 +31,26 @@ export class Fold {
     if (item.type === "arrival_info") return this.arrival(item);
     if (item.type === "out_row") return this.post(item);
     return this.step(item);
+  }
+
+  /** A post came to another state; returns what is shown differently now. */
+  settle({ row, state, error }) {
+    this.track(row, state);
+    const entry = this.byRow.get(row);
+    if (!entry) return [];
+    Object.assign(entry, { state, failed: state === "dead", why: error ?? "" });
+    if (state === "dropped" && entry.row === row && entry.edits === 0) entry.gone = true;
+    return [entry];
+  }
+
+  track(row, state) {
+    if (state === "sent" || state === "dropped") this.open.delete(row);
+    else this.open.add(row);
+  }
+
+  /** The newest of them; older ones ended in a time nobody looks at. */
+  unsettled() {
+    return [...this.open].slice(-50);
   }
 
   add(entry) {
@@ -41,7 +62,7 @@ export class Fold {
     const said = item.arrival;
     switch (said.type) {
       case "inbound": {
-        const entry = { id: `i${item.seq}`, kind: "person", message: said.message, text: said.text, at: said.at, seq: item.seq, thread: item.thread, files: said.attachments, command: item.kind === "command", refused: item.ending === "refused" || item.ending === "dead" ? item.reason : "" };
+        const entry = { id: `i${item.seq}`, kind: "person", turn: item.turn, message: said.message, text: said.text, at: said.at, seq: item.seq, thread: item.thread, files: said.attachments, command: item.kind === "command", refused: item.ending === "refused" || item.ending === "dead" ? item.reason : "" };
         this.byMessage.set(said.message, entry);
         const edit = this.early.get(said.message);
         if (edit) this.change(entry, edit);
@@ -53,7 +74,7 @@ export class Fold {
         return entry ? this.change(entry, said) : [];
       }
       case "wake":
-        return this.add({ id: `i${item.seq}`, kind: "person", text: said.prompt, at: said.at, origin: said.origin, files: [], seq: item.seq, thread: item.thread });
+        return this.add({ id: `i${item.seq}`, kind: "person", turn: item.turn, text: said.prompt, at: said.at, origin: said.origin, files: [], seq: item.seq, thread: item.thread });
       default:
         return []; // what a button did is shown by the card's own edit
     }
@@ -67,9 +88,10 @@ export class Fold {
   }
 
   post(item) {
+    this.track(item.row.id, item.state);
     if (item.state === "dropped") return [];
     const { row } = item;
-    const shown = { text: row.outbound.text, choices: row.outbound.choices, plain: row.outbound.plain, failed: item.state === "dead" };
+    const shown = { state: item.state, why: item.error ?? "", text: row.outbound.text, choices: row.outbound.choices, plain: row.outbound.plain, failed: item.state === "dead" };
     const old = row.target === null ? undefined : this.byRow.get(row.target);
     if (old) {
       Object.assign(old, shown, { edits: old.edits + 1, card: old.card || old.choices.length > 0, closed: old.card || old.choices.length > 0 });
@@ -77,7 +99,7 @@ export class Fold {
       this.byRow.set(row.id, old);
       return [old];
     }
-    const entry = { id: `o${item.seq}`, kind: "agent", row: row.id, notice: row.kind === "notice", at: item.started, seq: item.seq, thread: item.thread, files: row.outbound.files, edits: 0, card: shown.choices.length > 0, ...shown };
+    const entry = { id: `o${item.seq}`, kind: "agent", turn: item.turn, row: row.id, notice: row.kind === "notice", at: item.started, seq: item.seq, thread: item.thread, files: row.outbound.files, edits: 0, card: shown.choices.length > 0, ...shown };
     this.byRow.set(row.id, entry);
     return this.add(entry);
   }
@@ -90,9 +112,9 @@ export class Fold {
         if (!calls.length) return []; // the answer is a post of its own
         const changed = [];
         const text = textOf(step.blocks).trim();
-        if (text) changed.push(...this.add({ id: `s${item.seq}`, kind: "aside", text, at: item.at }));
+        if (text) changed.push(...this.add({ id: `s${item.seq}`, kind: "aside", turn: item.turn, text, at: item.at }));
         for (const call of calls) {
-          const entry = { id: `c${call.id}`, kind: "tool", name: call.name, summary: summary(call.name, call.arguments), given: call.arguments, state: "asked", result: null, at: item.at };
+          const entry = { id: `c${call.id}`, kind: "tool", turn: item.turn, name: call.name, summary: summary(call.name, call.arguments), given: call.arguments, state: "asked", result: null, at: item.at };
           this.byCall.set(call.id, entry);
           changed.push(...this.add(entry));
         }

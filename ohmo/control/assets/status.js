@@ -3,8 +3,8 @@
 import { call } from "./wire.js";
 import { node } from "./transcript.js";
 
-const WORDS = { starting: "starting", connected: "connected", reconnecting: "reconnecting", auth_failed: "not accepted", conflict: "used elsewhere", standby: "on standby", failed: "failed", off: "off" };
-const TONES = { connected: "good", starting: "busy", reconnecting: "busy", standby: "quiet", off: "quiet" };
+export const WORDS = { starting: "starting", connected: "connected", reconnecting: "reconnecting", auth_failed: "not accepted", conflict: "used elsewhere", standby: "on standby", failed: "failed", off: "off" };
+export const TONES = { connected: "good", starting: "busy", reconnecting: "busy", standby: "quiet", off: "quiet" };
 
 const ago = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
 
@@ -43,6 +43,12 @@ export class StatusBoard {
   async tick() {
     if (document.visibilityState === "visible") await this.refresh();
     if (this.timer !== null) this.timer = setTimeout(() => this.tick(), 10_000);
+  }
+
+  /** Once, when it is quiet again. */
+  soon() {
+    clearTimeout(this.quiet);
+    this.quiet = setTimeout(() => this.refresh(), 400);
   }
 
   async refresh() {

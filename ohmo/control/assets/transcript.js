@@ -26,9 +26,12 @@ const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
 const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
 
 export class Transcript {
-  constructor(box, cards) {
+  /** `linked`: attachments can be fetched here; `states`: say of each post whether it arrived. */
+  constructor(box, cards, { linked = true, states = false } = {}) {
     this.box = box;
     this.cards = cards;
+    this.linked = linked;
+    this.states = states;
     this.nodes = new Map();
     this.shownDay = "";
   }
@@ -63,7 +66,7 @@ export class Transcript {
   draw(entry) {
     switch (entry.kind) {
       case "person":
-        return person(entry);
+        return person(entry, this.linked);
       case "agent":
         return this.agent(entry);
       case "tool":
@@ -82,8 +85,9 @@ export class Transcript {
     if (card) made.append(node("div", "card-icon", icon("shield")));
     const inner = node("div", "inner", entry.plain ? node("p", "plain", entry.text) : body(entry.text));
     made.append(inner);
-    if (entry.files.length) inner.append(files(entry, entry.files.map((path) => path.split("/").at(-1))));
-    if (entry.failed) inner.append(node("p", "refused", "This could not be delivered"));
+    if (entry.files.length) inner.append(files(entry, entry.files.map((path) => path.split("/").at(-1)), this.linked));
+    if (entry.failed) inner.append(node("p", "refused", `This could not be delivered${this.states && entry.why ? `: ${entry.why}` : ""}`));
+    else if (this.states && (entry.state === "ready" || entry.state === "sending")) inner.append(node("p", "muted", entry.why ? `on its way; the last try failed: ${entry.why}` : "on its way"));
     const controls = this.cards.controls(entry);
     if (controls) inner.append(controls);
     made.append(stamp(entry));
@@ -97,13 +101,13 @@ function body(text) {
   return made;
 }
 
-function person(entry) {
+function person(entry, linked) {
   const made = node("article", `turn person${entry.command ? " command" : ""}`);
   made.setAttribute("aria-label", "You");
   const bubble = node("div", "bubble");
   if (entry.origin) bubble.append(node("span", "origin", ORIGINS[entry.origin] ?? entry.origin));
   if (entry.text) bubble.append(node("p", "plain", entry.text));
-  if (entry.files?.length) bubble.append(files(entry, entry.files.map((file) => file.name)));
+  if (entry.files?.length) bubble.append(files(entry, entry.files.map((file) => file.name), linked));
   made.append(bubble, stamp(entry));
   if (entry.refused) made.append(node("p", "refused", entry.refused));
   return made;
@@ -115,9 +119,10 @@ function stamp(entry) {
   return made;
 }
 
-function files(entry, names) {
+function files(entry, names, linked) {
   const made = node("ul", "files");
   names.forEach((name, index) => {
+    if (!linked) return made.append(node("li", "", node("p", "file", icon("file"), name)));
     const url = `/api/v1/web/files/${encodeURIComponent(entry.thread)}/${entry.seq}/${index}`;
     const link = node("a", PICTURE.test(name) ? "picture" : "file", PICTURE.test(name) ? picture(url, name) : icon("file"), PICTURE.test(name) ? "" : name);
     link.href = url;

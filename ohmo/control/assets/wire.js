@@ -26,21 +26,24 @@ export async function call(path, body, init = {}) {
   return answer;
 }
 
-const KINDS = ["item", "ready", "snapshot", "preview", "typing", "notice", "revised", "turn_started", "turn_ended", "tool_started", "tool_progress", "tool_done", "status", "failure", "model_done"];
+const KINDS = ["item", "ready", "snapshot", "preview", "typing", "notice", "revised", "turn_started", "turn_ended", "tool_started", "tool_progress", "tool_done", "status", "failure", "model_done", "text_delta", "text_reset", "post_state"];
 
-/** The events of one chat. `cursor` is the number of the last durable item that was handled; after any gap the stream goes on from there. */
+/** The events of one conversation (`of`: "chat=ID" or "thread=ID"). `cursor` is the number of the last durable item that was handled; after any
+    gap the stream goes on from there. `unsettled()`: posts whose end was not seen yet. */
 export class Stream {
-  constructor(chat, hear, state) {
-    this.chat = chat;
+  constructor(of, hear, state, unsettled, cursor = 0) {
+    this.of = of;
     this.hear = hear;
     this.state = state;
-    this.cursor = 0;
+    this.unsettled = unsettled;
+    this.cursor = cursor;
     this.wait = 250;
     this.open();
   }
 
   open() {
-    const source = new EventSource(`/api/v1/events?chat=${encodeURIComponent(this.chat)}&since=${this.cursor}`);
+    const rows = this.unsettled().join(",");
+    const source = new EventSource(`/api/v1/events?${this.of}&since=${this.cursor}${rows ? `&open=${encodeURIComponent(rows)}` : ""}`);
     this.source = source;
     for (const kind of KINDS) {
       source.addEventListener(kind, (event) => {

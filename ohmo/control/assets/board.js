@@ -1,0 +1,116 @@
+// The dashboard beside the chat: one view at a time, fed by the stream of the whole house.
+
+import { Feed } from "./feed.js";
+import { node } from "./pieces.js";
+import { Approvals } from "./view-approvals.js";
+import { Channels } from "./view-channels.js";
+import { Cron } from "./view-cron.js";
+import { Logs } from "./view-logs.js";
+import { Messages } from "./view-messages.js";
+import { Thread } from "./view-thread.js";
+import { Threads } from "./view-threads.js";
+import { Usage } from "./view-usage.js";
+
+/** A view is made with (board, rest of the path). It may have `changed(what, thread)`, `event(kind, data)`, `tick()`, `key(key)` and `close()`. */
+const VIEWS = {
+  threads: (board, rest) => (rest.length ? new Thread(board, rest[0]) : new Threads(board)),
+  approvals: (board) => new Approvals(board),
+  messages: (board, rest) => new Messages(board, rest),
+  cron: (board, rest) => new Cron(board, rest),
+  usage: (board) => new Usage(board),
+  channels: (board) => new Channels(board),
+  logs: (board) => new Logs(board),
+};
+
+export class Board {
+  constructor({ title, tools, body, link, toast, counted }) {
+    Object.assign(this, { titleBox: title, tools, body, link, toast, counted });
+    this.view = null;
+    this.live = new Map(); // thread -> what it does now
+  }
+
+  static knows(name) {
+    return Object.hasOwn(VIEWS, name);
+  }
+
+  show(path) {
+    this.view?.close?.();
+    this.view = null;
+    this.body.replaceChildren();
+    this.tools.replaceChildren();
+    this.body.scrollTop = 0;
+    this.body.dataset.place = path[0];
+    this.feed ??= new Feed((kind, data) => this.hear(kind, data), (state) => this.linked(state));
+    this.ticking ??= setInterval(() => document.visibilityState === "visible" && this.view?.tick?.(), 10_000);
+    this.view = VIEWS[path[0]](this, path.slice(1).map(decodeURIComponent));
+  }
+
+  leave() {
+    this.view?.close?.();
+    this.view = null;
+    this.feed?.close();
+    this.feed = undefined;
+    clearInterval(this.ticking);
+    this.ticking = undefined;
+    this.live.clear();
+  }
+
+  title(text) {
+    this.titleBox.textContent = text;
+    document.title = `${text} · ohmo`;
+  }
+
+  hear(kind, data) {
+    if (kind === "turn_started") this.live.set(data.thread, "thinking");
+    if (kind === "tool_started") this.live.set(data.thread, data.summary || data.name);
+    if (kind === "tool_done") this.live.set(data.thread, "thinking");
+    if (kind === "turn_ended") this.live.delete(data.thread);
+    if (kind === "reset") this.live.clear();
+    if (kind === "changed" || kind === "reset") {
+      this.view?.changed?.(data.what ?? "any", data.thread ?? "");
+      if (data.what !== "ready") this.counted();
+    } else this.view?.event?.(kind, data);
+  }
+
+  linked(state) {
+    this.link.className = `link ${state}`;
+    this.link.textContent = state === "lost" ? "reconnecting…" : "";
+    if (state === "open" && this.wasLost) this.view?.changed?.("any", "");
+    this.wasLost = state === "lost";
+  }
+
+  hurry() {
+    this.feed?.hurry();
+    this.view?.hurry?.();
+  }
+
+  /** What went wrong, where the view would stand. */
+  failed(box, error) {
+    box.replaceChildren(node("p", "refused", error.message));
+  }
+
+  /** Moves the focus among rows: j and k, as mail readers do. */
+  walk(step) {
+    const rows = [...this.body.querySelectorAll("[data-row]")].filter((row) => row.offsetParent !== null);
+    if (!rows.length) return false;
+    const now = rows.indexOf(document.activeElement?.closest?.("[data-row]"));
+    const row = rows[Math.min(Math.max(now + step, 0), rows.length - 1)];
+    row.focus();
+    row.scrollIntoView({ block: "nearest" });
+    return true;
+  }
+
+  key(key) {
+    if (key === "j" || key === "k") return this.walk(key === "j" ? 1 : -1);
+    if (key === "/") {
+      const field = this.tools.querySelector("input[type=search]");
+      field?.focus();
+      return Boolean(field);
+    }
+    if (key === "r") {
+      this.view?.changed?.("any", "");
+      return true;
+    }
+    return this.view?.key?.(key) ?? false;
+  }
+}

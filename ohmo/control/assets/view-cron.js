@@ -1,0 +1,198 @@
+// Jobs, what they did and when they run next; a form for a new one.
+
+import { button, empty, facts, icon, id, node, pill, span, sure, when } from "./pieces.js";
+import { call } from "./wire.js";
+
+const TONES = { done: "good", failed: "bad", missed: "warn", skipped: "quiet", claimed: "busy", running: "busy" };
+const rhythm = (job) => job.schedule ?? (job.every ? `every ${job.every}` : `once at ${job.at}`);
+const one = (name) => `/api/v1/cron/${encodeURIComponent(name)}`;
+
+export class Cron {
+  constructor(board, [name]) {
+    this.board = board;
+    this.name = name;
+    this.box = node("div", "column");
+    board.body.append(this.box);
+    if (name === undefined) {
+      board.title("Cron");
+      board.tools.replaceChildren(button("New job", "choice good small", () => (location.hash = "#/cron/+"), "plus"));
+    } else board.title(name === "+" ? "New job" : name);
+    if (name === "+") this.form();
+    else this.draw();
+  }
+
+  async draw() {
+    const asked = (this.asked = (this.asked ?? 0) + 1);
+    try {
+      const { jobs } = await call("/api/v1/cron");
+      const history = this.name === undefined ? null : (await call(`${one(this.name)}/history`)).occurrences;
+      if (this.closed || asked !== this.asked) return;
+      const text = JSON.stringify([jobs, history]);
+      if (text === this.shown) return;
+      this.shown = text;
+      if (this.name === undefined) this.list(jobs);
+      else this.job(jobs.find((job) => job.name === this.name), history);
+    } catch (error) {
+      if (!this.closed) this.board.failed(this.box, error);
+    }
+  }
+
+  list(jobs) {
+    if (!jobs.length) {
+      this.box.replaceChildren(empty("calendar", "Nothing is scheduled", "A job asks the agent something at its time and sends the answer where you want it: a report each weekday at nine, a look at the disk every hour.", button("Make the first job", "choice good", () => (location.hash = "#/cron/+"), "plus")));
+      return;
+    }
+    const rows = jobs.map((job) => {
+      const link = node(
+        "a",
+        "row",
+        node("i", `dot ${job.enabled ? (job.last?.state === "failed" ? "" : "good") : "quiet"}`),
+        node("span", "row-main", node("span", "row-title", job.name), node("span", "row-sub", node("code", "", rhythm(job)), node("span", "place", job.to ? `to ${job.to}` : "nobody is told"), job.last ? pill(`last ${job.last.state}`, TONES[job.last.state]) : "")),
+        job.enabled ? (job.next ? when(job.next, "next ") : node("span", "muted", "no next run")) : pill("paused", "quiet"),
+      );
+      link.href = `#/cron/${encodeURIComponent(job.name)}`;
+      link.dataset.row = "";
+      return node("li", "", link);
+    });
+    const list = node("ul", "rows", ...rows);
+    list.setAttribute("aria-label", "Jobs");
+    this.box.replaceChildren(list);
+  }
+
+  job(job, history) {
+    const back = node("a", "back", icon("back"), "All jobs");
+    back.href = "#/cron";
+    if (!job) {
+      this.box.replaceChildren(back, empty("calendar", "This job is gone", "It was deleted, or renamed in the configuration."));
+      return;
+    }
+    const act = (what, said) => async (made) => {
+      made.disabled = true;
+      try {
+        await call(`${one(job.name)}/${what}`, {});
+        this.board.toast(said);
+      } catch (error) {
+        this.board.toast(error.message);
+      }
+      this.shown = null;
+      this.draw();
+    };
+    const buttons = [button("Run now", "choice good", act("run", "It runs now"), "play"), job.enabled ? button("Pause", "choice", act("pause", "It does not run until you resume it"), "pause") : button("Resume", "choice", act("resume", "It runs at its times again"), "play")];
+    if (job.source !== "config") buttons.push(button("Delete", "choice danger", () => this.remove(job), "trash"));
+    const details = facts(
+      ["Runs", node("code", "", rhythm(job))],
+      ["Next", job.enabled ? (job.next ? node("span", "", when(job.next), job.next_local ? ` (${job.next_local})` : "") : "never") : "paused"],
+      ["Time zone", job.tz],
+      ["Answer to", job.to ?? "nobody"],
+      ["Thread", job.thread],
+      ["Sends", { always: "always", changed: "only if the answer changed", wrong: "only if something is wrong" }[job.when] ?? job.when],
+      ["If it was missed", { none: "it is left out", once: "once, as soon as possible", all: "each of them" }[job.catch_up] ?? job.catch_up],
+      ["If it still runs", { skip: "the next is skipped", queue: "the next waits" }[job.overlap] ?? job.overlap],
+      ["Ends after", job.deadline],
+      ["May", job.rules?.length ? job.rules.join(", ") : "what needs no permission"],
+      ["Secrets", Array.isArray(job.secrets) ? job.secrets.join(", ") : Object.keys(job.secrets ?? {}).join(", ")],
+      ["From", job.source === "config" ? "config.yaml; change it there" : job.source],
+    );
+    this.box.replaceChildren(back, node("section", "sheet", node("pre", "whole", job.prompt), details, node("div", "choices", ...buttons)), node("h2", "row-head", "History"), this.history(history));
+  }
+
+  history(rows) {
+    if (!rows.length) return node("p", "muted pad", "It has not run yet.");
+    const made = rows.map((row) => {
+      const took = row.started && row.ended ? `took ${span(row.started, row.ended)}` : "";
+      const head = node("summary", "row", pill(row.state, TONES[row.state]), node("span", "row-main", node("span", "row-title", row.preview || row.reason || "no words"), node("span", "row-sub", node("span", "place", [row.preview && row.reason, took].filter(Boolean).join(" · ")))), when(row.due));
+      head.dataset.row = "";
+      return node("li", "", node("details", "message", head, node("div", "message-inside", facts(["Due", when(row.due)], ["Started", row.started && when(row.started)], ["Ended", row.ended && when(row.ended)], ["Reason", row.reason], ["Turn", row.turn && id(row.turn)]), row.preview ? node("pre", "whole", row.preview) : "")));
+    });
+    const list = node("ul", "rows", ...made);
+    list.setAttribute("aria-label", "Runs");
+    return list;
+  }
+
+  async remove(job) {
+    if (!(await sure(`Delete the job “${job.name}”? Its history goes with it.`, "Delete it"))) return;
+    try {
+      await call(one(job.name), undefined, { method: "DELETE" });
+      this.board.toast(`${job.name} is deleted`);
+      location.hash = "#/cron";
+    } catch (error) {
+      this.board.toast(error.message);
+    }
+  }
+
+  form() {
+    const field = (name, label, help, extra = {}) => {
+      const input = Object.assign(node(extra.rows ? "textarea" : "input", ""), { name, id: `job-${name}`, autocomplete: "off", ...extra });
+      const text = node("label", "", label);
+      text.htmlFor = input.id;
+      const hint = node("p", "muted", help);
+      hint.id = `job-${name}-help`;
+      input.setAttribute("aria-describedby", hint.id);
+      return node("div", "field", text, input, hint);
+    };
+    const choice = (name, label, options) => {
+      const input = Object.assign(node("select", "", ...options.map(([value, text]) => Object.assign(node("option", "", text), { value }))), { name, id: `job-${name}` });
+      const text = node("label", "", label);
+      text.htmlFor = input.id;
+      return node("div", "field", text, input);
+    };
+    const problem = node("p", "refused");
+    problem.setAttribute("role", "alert");
+    const send = node("button", "choice good", "Create the job");
+    send.type = "submit";
+    const cancel = button("Cancel", "choice", () => (location.hash = "#/cron"));
+    const form = node(
+      "form",
+      "sheet job-form",
+      field("name", "Name", "Short; it names the job everywhere.", { required: true, placeholder: "morning-report", maxLength: 80 }),
+      field("prompt", "What shall the agent do?", "Said to the agent at each run, as if you wrote it.", { required: true, rows: 4, placeholder: "Read the CI results of last night and report what broke, grouped by cause." }),
+      node("div", "two", choice("kind", "Runs", [["schedule", "on a schedule (cron)"], ["every", "every so often"], ["at", "once, at a time"]]), field("time", "When", "Five fields: minute hour day month weekday.", { required: true, placeholder: "0 9 * * 1-5" })),
+      node("div", "two", field("to", "Send the answer to", "CHANNEL:CHAT, such as slack:C123 or web:reports. Empty: it is only in its thread.", { placeholder: "web:reports" }), field("tz", "Time zone", "Empty: as configured.", { placeholder: Intl.DateTimeFormat().resolvedOptions().timeZone })),
+      node("div", "two", choice("when", "Send", [["always", "always"], ["changed", "only if the answer changed"], ["wrong", "only if something is wrong"]]), choice("catch_up", "Missed while off", [["", "as configured"], ["none", "leave it out"], ["once", "run once"], ["all", "run each"]])),
+      problem,
+      node("div", "choices", send, cancel),
+    );
+    const { kind, time } = form.elements;
+    const told = { schedule: ["0 9 * * 1-5", "Five fields: minute hour day month weekday."], every: ["30m", "A number and s, m, h or d: 30m, 24h."], at: ["2026-12-24T18:00", "A date and a time in the job's time zone."] };
+    kind.addEventListener("change", () => {
+      [time.placeholder, document.getElementById("job-time-help").textContent] = told[kind.value];
+    });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.create(form, problem, send);
+    });
+    this.box.replaceChildren(form);
+    form.elements.name.focus();
+  }
+
+  async create(form, problem, send) {
+    const value = (name) => form.elements[name].value.trim();
+    const job = { name: value("name"), prompt: value("prompt"), [value("kind")]: value("time"), when: value("when") };
+    for (const name of ["to", "tz", "catch_up"]) if (value(name)) job[name] = value(name);
+    send.disabled = true;
+    problem.textContent = "";
+    try {
+      await call("/api/v1/cron", job);
+      this.board.toast(`${job.name} is scheduled`);
+      location.hash = `#/cron/${encodeURIComponent(job.name)}`;
+    } catch (error) {
+      problem.textContent = error.message;
+      send.disabled = false;
+    }
+  }
+
+  changed(what) {
+    if (this.name === "+" || !["job", "any", "state", "ready"].includes(what)) return;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.draw(), 300);
+  }
+
+  tick() {
+    this.changed("any");
+  }
+
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+  }
+}

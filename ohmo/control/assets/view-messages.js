@@ -1,0 +1,131 @@
+// The mailboxes: what came in, what goes out, and what ended as a dead letter; each says why.
+
+import { Paged } from "./paged.js";
+import { button, empty, facts, id, node, pill, place, relative, tabs, when } from "./pieces.js";
+import { call } from "./wire.js";
+
+const BOXES = [
+  ["inbox", "Inbox"],
+  ["outbox", "Outbox"],
+  ["dead", "Dead letters"],
+];
+const TONES = { waiting: "busy", taken: "busy", ready: "busy", sending: "busy", dead: "bad", answered: "good", sent: "good", merged: "good" };
+const WHY = {
+  waiting: "It is stored and waits for its turn.",
+  taken: "A turn works on it now.",
+  answered: "It was answered.",
+  merged: "It was answered together with another message.",
+  noted: "It was not addressed to ohmo, or it only concerns another message; it was read and needed no answer.",
+  refused: "It was refused.",
+  stopped: "Its person stopped it.",
+  superseded: "It was deleted or replaced by a newer version before its turn.",
+  dead: "It could not be answered.",
+};
+const SAID = { ready: "It waits for its next try.", sending: "It is being sent; whether the platform has it is not known yet.", sent: "The platform has it.", dropped: "It was given up: a person dropped it, or something newer took its place before it was sent.", dead: "It could not be delivered." };
+
+export class Messages {
+  constructor(board, [box = "inbox"]) {
+    this.board = board;
+    this.box = BOXES.some(([key]) => key === box) ? box : "inbox";
+    board.title("Messages");
+    board.tools.replaceChildren(tabs("Mailbox", BOXES, this.box, (key) => (location.hash = `#/messages/${key}`)));
+    this.lists = [];
+    if (this.box !== "outbox") this.add("inbox", this.box === "dead" ? "dead" : "");
+    if (this.box !== "inbox") this.add("outbox", this.box === "dead" ? "dead" : "");
+  }
+
+  add(which, state) {
+    const board = this.board;
+    const box = node("section", "box-of-rows");
+    if (this.box === "dead") box.append(node("h2", "row-head", which === "inbox" ? "Not answered" : "Not delivered"));
+    board.body.append(box);
+    const list = new Paged(box, {
+      label: which === "inbox" ? "Messages that came in" : "Messages that go out",
+      scroll: board.body,
+      fetch: async (after, limit) => {
+        const answer = await call(`/api/v1/${which}?limit=${limit}${state ? `&state=${state}` : ""}${after ? `&after=${encodeURIComponent(after)}` : ""}`);
+        return { items: answer[which], next: answer.next };
+      },
+      key: (item) => (which === "inbox" ? `${item.thread}/${item.seq}` : item.row.id),
+      draw: (item) => node("li", "", which === "inbox" ? this.arrival(item) : this.post(item)),
+      nothing: () => this.nothing(which),
+    });
+    list.load().catch((error) => board.failed(box, error));
+    this.lists.push(list);
+  }
+
+  nothing(which) {
+    if (this.box === "dead") return node("p", "muted pad", which === "inbox" ? "Every message got its answer." : "Every answer was delivered.");
+    return which === "inbox" ? empty("tray", "Nothing came in yet", "Messages of all channels are listed here from the moment they are stored.") : empty("tray", "Nothing went out yet", "Answers and notices are listed here until the platform has them, and after.");
+  }
+
+  arrival(item) {
+    const state = item.ending ?? item.state;
+    const said = item.arrival;
+    const words = said.text ?? said.prompt ?? (said.choice !== undefined ? `pressed ${said.choice}` : said.text === null ? "deleted a message" : (said.emoji ?? item.kind));
+    const at = said.address ?? said.place;
+    const name = said.person?.name || item.person;
+    const buttons = [];
+    if (item.ending === "dead") buttons.push(this.acting("Try again", "retry", `/api/v1/inbox/${encodeURIComponent(item.thread)}/${item.seq}/retry`, "It comes back as a new message"));
+    return this.row(words || "(a file)", state, at, name, item.said_at, [
+      node("p", "why", `${WHY[state] ?? state}${item.reason ? ` ${item.reason}` : ""}`),
+      facts(["Kind", item.kind], ["Said", when(item.said_at)], ["Stored", item.stored && when(item.stored)], ["Ended", item.ended && when(item.ended)], ["Number", `${item.seq}`], ["Turn", item.turn && id(item.turn)], ["Thread", this.thread(item.thread, at)]),
+      node("pre", "whole", words ?? ""),
+      node("div", "choices", ...buttons),
+    ]);
+  }
+
+  post(item) {
+    const out = item.row.outbound;
+    const buttons = [];
+    if (item.state === "dead") buttons.push(this.acting("Try again", "retry", `/api/v1/outbox/${encodeURIComponent(item.row.id)}/retry`, "It is sent again"));
+    if (["dead", "ready", "sending"].includes(item.state)) buttons.push(this.acting("Drop it", "trash", `/api/v1/outbox/${encodeURIComponent(item.row.id)}/drop`, "It was dropped"));
+    const next = item.state === "ready" && new Date(item.ready_at) > Date.now() ? `next try ${relative(item.ready_at)}` : null;
+    return this.row(out.text || out.files.join(", ") || "(nothing)", item.state, out.address, item.row.kind, item.started, [
+      node("p", "why", `${SAID[item.state]}${item.error ? ` ${item.error}` : ""}`),
+      facts(["Kind", item.row.kind], ["Written", when(item.started)], ["Ended", item.ended && when(item.ended)], ["Tries", String(item.attempts)], ["Next", next], ["Given up", item.ended ? null : when(item.expires)], ["Parts", `${item.parts.filter((part) => part.receipt).length} of ${item.parts.length || 1} sent`], ["Id", id(item.row.id)], ["Turn", item.turn && id(item.turn)], ["Thread", this.thread(item.thread, out.address)]),
+      node("pre", "whole", out.text),
+      node("div", "choices", ...buttons),
+    ]);
+  }
+
+  row(words, state, at, who, time, inside) {
+    const head = node("summary", "row", pill(state, TONES[state]), node("span", "row-main", node("span", "row-title", words.slice(0, 300)), node("span", "row-sub", pill(at.channel), node("span", "place", `${place(at)} · ${who}`))), when(time));
+    head.dataset.row = "";
+    return node("details", "message", head, node("div", "message-inside", ...inside));
+  }
+
+  thread(thread, at) {
+    const link = node("a", "", place(at));
+    link.href = `#/threads/${encodeURIComponent(thread)}`;
+    return link;
+  }
+
+  acting(label, name, path, done) {
+    return button(
+      label,
+      name === "trash" ? "choice danger" : "choice good",
+      async (made) => {
+        made.disabled = true;
+        try {
+          await call(path, {});
+          this.board.toast(done);
+        } catch (error) {
+          this.board.toast(error.message);
+          made.disabled = false;
+        }
+        for (const list of this.lists) list.stale(0);
+        this.board.counted();
+      },
+      name,
+    );
+  }
+
+  changed() {
+    for (const list of this.lists) list.stale();
+  }
+
+  close() {
+    for (const list of this.lists) list.close();
+  }
+}

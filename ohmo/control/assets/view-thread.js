@@ -1,0 +1,224 @@
+// One thread as it was and as it goes on: words, tool calls with their results, what each turn cost.
+
+import { asking } from "./asking.js";
+import { Fold } from "./fold.js";
+import { markdown } from "./markdown.js";
+import { button, count, icon, id, money, node, pill, place } from "./pieces.js";
+import { Transcript } from "./transcript.js";
+import { call, Stream } from "./wire.js";
+
+const PAGE = 200;
+const NO_CARDS = { isCard: (entry) => entry.card, controls: () => null };
+
+export class Thread {
+  constructor(board, thread) {
+    this.board = board;
+    this.thread = thread;
+    this.path = `/api/v1/sessions/${encodeURIComponent(thread)}`;
+    this.items = [];
+    this.usage = new Map();
+    this.said = "";
+    this.doing = "";
+    this.running = "";
+    board.title("Thread");
+    this.head = node("div", "thread-head");
+    this.earlier = node("div", "more");
+    this.box = node("div", "transcript");
+    this.box.setAttribute("role", "log");
+    this.box.setAttribute("aria-label", "Transcript");
+    this.now = node("div", "transcript now");
+    this.questions = node("div", "transcript");
+    board.body.append(this.head, this.earlier, this.box, this.now, this.questions);
+    this.begin().catch((error) => board.failed(board.body, error));
+  }
+
+  async begin() {
+    const answer = await call(`${this.path}?before=${2 ** 53 - 1}&limit=${PAGE}`);
+    if (this.closed) return;
+    this.session = answer.session;
+    this.board.title(answer.session.title || "Thread");
+    this.whole(answer);
+    this.board.body.scrollTop = this.board.body.scrollHeight;
+    this.ask();
+    this.stream = new Stream(`thread=${encodeURIComponent(this.thread)}`, (kind, data) => this.hear(kind, data), () => {}, () => this.fold.unsettled(), this.items.at(-1)?.seq ?? 0);
+  }
+
+  /** Another page in front; everything is folded anew, because an edit may concern what came before. */
+  whole(answer) {
+    this.items = [...answer.history, ...this.items];
+    this.previous = answer.previous;
+    this.learn(answer.usage);
+    this.fold = new Fold();
+    this.box.replaceChildren();
+    this.transcript = new Transcript(this.box, NO_CARDS, { linked: this.session.address.channel === "web", states: true });
+    for (const item of this.items) this.fold.take(item);
+    this.transcript.show(this.fold.entries);
+    this.earlier.replaceChildren(...(this.previous === null ? [] : [button("Show what came before", "text", () => this.more())]));
+    this.costs();
+    this.hide();
+    this.drawHead();
+  }
+
+  async more() {
+    const body = this.board.body;
+    const below = body.scrollHeight - body.scrollTop;
+    const answer = await call(`${this.path}?before=${this.previous}&limit=${PAGE}`);
+    this.whole(answer);
+    body.scrollTop = body.scrollHeight - below;
+  }
+
+  learn(rows) {
+    for (const row of rows) this.usage.set(`${row.turn} ${row.model}`, row);
+  }
+
+  hear(kind, data) {
+    const body = this.board.body;
+    const stick = body.scrollHeight - body.scrollTop - body.clientHeight < 80;
+    switch (kind) {
+      case "item":
+        this.items.push(data);
+        this.transcript.show(this.fold.take(data));
+        this.said = "";
+        break;
+      case "post_state":
+        this.transcript.show(this.fold.settle(data));
+        break;
+      case "snapshot":
+        this.running = data.turn;
+        this.said = data.text;
+        this.doing = data.status;
+        break;
+      case "turn_started":
+        this.running = data.turn;
+        break;
+      case "text_delta":
+        this.said += data.text;
+        break;
+      case "text_reset":
+        this.said = "";
+        break;
+      case "tool_started":
+        this.doing = data.summary || data.name;
+        break;
+      case "tool_progress":
+      case "status":
+        this.doing = data.text.slice(0, 200);
+        break;
+      case "tool_done":
+        this.doing = "";
+        break;
+      case "model_done":
+      case "turn_ended":
+        this.said = "";
+        if (kind === "turn_ended") Object.assign(this, { running: "", doing: "" });
+        this.spent();
+        break;
+    }
+    cancelAnimationFrame(this.frame);
+    this.stick = this.stick || stick;
+    this.frame = requestAnimationFrame(() => {
+      this.drawNow();
+      this.hide();
+      if (this.stick) body.scrollTop = body.scrollHeight;
+      this.stick = false;
+    });
+  }
+
+  drawNow() {
+    const children = [];
+    if (this.said) {
+      const words = node("div", "md");
+      words.append(markdown(this.said));
+      children.push(node("article", "turn agent streaming", node("div", "inner", words)));
+    }
+    if (this.running && (!this.said || this.doing)) children.push(node("div", "turn busy", node("span", "dots", node("i", ""), node("i", ""), node("i", "")), node("span", "doing", this.doing || "thinking")));
+    this.now.replaceChildren(...children);
+  }
+
+  /** What the turns cost is counted by the store; asked for soon after something was spent. */
+  spent() {
+    clearTimeout(this.counting);
+    this.counting = setTimeout(async () => {
+      const answer = await call(`${this.path}?before=${2 ** 53 - 1}&limit=20`);
+      if (this.closed) return;
+      this.learn(answer.usage);
+      this.session = answer.session;
+      this.costs();
+      this.drawHead();
+    }, 300);
+  }
+
+  /** One line behind the last entry of each turn. */
+  costs() {
+    for (const old of this.box.querySelectorAll(".cost")) old.remove();
+    const turns = new Map();
+    for (const row of this.usage.values()) turns.set(row.turn, [...(turns.get(row.turn) ?? []), row]);
+    const last = new Map();
+    for (const entry of this.fold.entries) if (entry.turn && turns.has(entry.turn) && this.transcript.nodes.get(entry.id)?.isConnected) last.set(entry.turn, entry.id);
+    for (const [turn, entry] of last) {
+      const rows = turns.get(turn);
+      const sum = (name) => rows.reduce((total, row) => total + row[name], 0);
+      const line = node("p", "cost", `${count(sum("input") + sum("cached") + sum("written"))} in · ${count(sum("output"))} out · ${money(sum("micro_usd"))} · ${sum("calls")} ${sum("calls") === 1 ? "call" : "calls"} · ${[...new Set(rows.map((row) => row.model))].join(", ")}`);
+      line.title = `${sum("cached")} tokens from cache, ${sum("written")} written to it`;
+      this.transcript.nodes.get(entry).after(line);
+    }
+  }
+
+  drawHead() {
+    const { address, state } = this.session;
+    const rows = [...this.usage.values()];
+    const sum = (name) => rows.reduce((total, row) => total + row[name], 0);
+    const parts = [pill(address.channel), node("span", "place", place(address)), pill({ idle: "at rest", ready: "waiting its turn", running: "thinking", parked: "asks a person" }[state], state === "idle" ? "quiet" : "busy"), id(this.thread)];
+    if (rows.length) parts.push(node("span", "muted", `${count(sum("input") + sum("cached") + sum("written"))} in · ${count(sum("output"))} out · ${money(sum("micro_usd"))}${this.previous === null ? "" : " in what is shown"}`));
+    if (address.channel === "web") {
+      const link = node("a", "choice small", icon("chat"), "Open in the chat");
+      link.href = `#chat=${encodeURIComponent(address.chat)}`;
+      parts.push(link);
+    }
+    this.head.replaceChildren(...parts);
+  }
+
+  async ask() {
+    const { approvals } = await call(`/api/v1/approvals?thread=${encodeURIComponent(this.thread)}`);
+    if (this.closed) return;
+    const text = JSON.stringify(approvals);
+    if (text === this.asked) return;
+    this.asked = text;
+    this.open = new Set(approvals.map((asked) => asked.ask.id));
+    this.hide();
+    this.questions.replaceChildren(...approvals.map((asked) => asking(asked, this.board.toast, () => this.ask())));
+  }
+
+  /** An open question stands below, with its buttons; its card in the transcript would say it twice. */
+  hide() {
+    for (const entry of this.fold.entries) if (entry.card) this.transcript.nodes.get(entry.id)?.toggleAttribute("hidden", this.open?.has(entry.row) ?? false);
+  }
+
+  changed(what, thread) {
+    if (thread && thread !== this.thread) return;
+    if (!this.session) return;
+    clearTimeout(this.asking);
+    this.asking = setTimeout(() => this.ask().catch(() => {}), 100);
+  }
+
+  hurry() {
+    this.stream?.hurry();
+  }
+
+  /** e: all details open, or all closed. */
+  key(key) {
+    if (key !== "e") return false;
+    const details = [...this.box.querySelectorAll("details")];
+    const open = details.some((one) => !one.open);
+    for (const one of details) one.open = open;
+    return true;
+  }
+
+  close() {
+    this.closed = true;
+    this.stream?.close();
+    cancelAnimationFrame(this.frame);
+    clearTimeout(this.counting);
+    clearTimeout(this.asking);
+  }
+}

@@ -1,0 +1,81 @@
+// All conversations of all channels, newest first, with what each does right now.
+
+import { Paged } from "./paged.js";
+import { chooser, empty, node, place, pill, when } from "./pieces.js";
+import { call } from "./wire.js";
+
+const STATES = { running: ["thinking", "busy"], ready: ["waiting its turn", "quiet"], parked: ["asks a person", "warn"] };
+
+export class Threads {
+  constructor(board) {
+    this.board = board;
+    this.channel = "";
+    board.title("Threads");
+    this.options();
+    this.begin();
+  }
+
+  async options() {
+    const { channels } = await call("/api/v1/channels");
+    const names = [...new Set([...channels.map((channel) => channel.name.split("/")[0]), "house"])];
+    this.board.tools.replaceChildren(
+      chooser("Channel", [["", "All channels"], ...names.map((name) => [name, name])], this.channel, (value) => {
+        this.channel = value;
+        this.list.close();
+        this.board.body.replaceChildren();
+        this.begin();
+      }),
+    );
+  }
+
+  begin() {
+    this.list = new Paged(this.board.body, {
+      label: "Threads",
+      scroll: this.board.body,
+      fetch: async (after, limit) => {
+        const answer = await call(`/api/v1/sessions?limit=${limit}&channel=${encodeURIComponent(this.channel)}${after ? `&after=${encodeURIComponent(after)}` : ""}`);
+        return { items: answer.sessions, next: answer.next };
+      },
+      key: (session) => session.thread,
+      draw: (session) => this.row(session),
+      nothing: () => empty("threads", "No conversations yet", "Whoever writes to ohmo, in whatever channel, appears here."),
+    });
+    this.list.load().catch((error) => this.board.failed(this.board.body, error));
+  }
+
+  row(session) {
+    const live = this.board.live.get(session.thread);
+    const [word, tone] = live !== undefined ? [live, "busy"] : (STATES[session.state] ?? ["", ""]);
+    const words = node("span", "doing", word);
+    const link = node(
+      "a",
+      "row",
+      node("i", `dot ${tone === "busy" ? "busy" : session.state === "parked" ? "warn" : "quiet"}`),
+      node("span", "row-main", node("span", "row-title", session.title || "No words yet"), node("span", "row-sub", pill(session.address.channel), node("span", "place", place(session.address)), words)),
+      when(session.last_at),
+    );
+    link.href = `#/threads/${encodeURIComponent(session.thread)}`;
+    link.dataset.row = "";
+    return node("li", "", link);
+  }
+
+  changed() {
+    this.list.stale();
+  }
+
+  event(kind, data) {
+    const held = this.list.rows.get(data.thread);
+    if (!held) return this.list.stale();
+    const live = this.board.live.get(data.thread);
+    held.row.querySelector(".doing").textContent = live ?? "";
+    held.row.querySelector(".dot").className = `dot ${live !== undefined ? "busy" : "quiet"}`;
+    if (kind === "turn_ended") {
+      held.text = ""; // its state is read again, whatever it was
+      this.list.stale();
+    }
+  }
+
+  close() {
+    this.list.close();
+  }
+}

@@ -1,0 +1,122 @@
+// What was spent: by day, model and person.
+
+import { bars } from "./chart.js";
+import { chooser, count, empty, money, node, tabs } from "./pieces.js";
+import { call } from "./wire.js";
+
+const tokens = (row) => row.input + row.cached + row.written + row.output;
+const MEASURES = { cost: ["Cost", (row) => row.micro_usd, money], tokens: ["Tokens", tokens, count], calls: ["Calls", (row) => row.calls, count] };
+
+export class Usage {
+  constructor(board) {
+    this.board = board;
+    this.days = 30;
+    this.measure = "tokens";
+    this.by = "model";
+    board.title("Usage");
+    this.box = node("div", "wide");
+    board.body.append(this.box);
+    this.read(true);
+  }
+
+  async read(first = false) {
+    try {
+      const { usage } = await call(`/api/v1/usage?days=${this.days}&by=person`);
+      if (this.closed) return;
+      const text = JSON.stringify(usage);
+      if (text === this.shown) return;
+      this.shown = text;
+      this.rows = usage;
+      if (first && usage.some((row) => row.micro_usd > 0)) this.measure = "cost";
+      this.draw();
+    } catch (error) {
+      if (!this.closed) this.board.failed(this.box, error);
+    }
+  }
+
+  toolbar() {
+    this.board.tools.replaceChildren(
+      chooser("Days", [["7", "7 days"], ["30", "30 days"], ["90", "90 days"], ["365", "a year"]], String(this.days), (value) => {
+        this.days = Number(value);
+        this.shown = null;
+        this.read();
+      }),
+    );
+  }
+
+  draw() {
+    this.toolbar();
+    if (!this.rows.length) {
+      this.box.replaceChildren(empty("bars", "Nothing was spent yet", "Every call of a model is counted here: tokens in, out and from cache, and what it cost."));
+      return;
+    }
+    const [, value, said] = MEASURES[this.measure];
+    const whole = (name) => this.rows.reduce((sum, row) => sum + MEASURES[name][1](row), 0);
+    const cached = this.rows.reduce((sum, row) => sum + row.cached, 0);
+    const taken = this.rows.reduce((sum, row) => sum + row.input + row.cached + row.written, 0);
+    const number = (label, text) => node("div", "number", node("b", "", text), node("span", "", label));
+    const head = node("div", "numbers", number("cost", money(whole("cost"))), number("tokens", count(whole("tokens"))), number("calls", count(whole("calls"))), number("of the input from cache", taken ? `${Math.round((100 * cached) / taken)} %` : "–"));
+    const of = (row) => (this.by === "model" ? row.model : row.person || "the house");
+    const sums = new Map();
+    for (const row of this.rows) sums.set(of(row), (sums.get(of(row)) ?? 0) + value(row));
+    const names = [...sums.keys()].sort((one, other) => sums.get(other) - sums.get(one));
+    const choose = node(
+      "div",
+      "chart-tools",
+      tabs("Measure", Object.entries(MEASURES).map(([key, [label]]) => [key, label]), this.measure, (key) => this.turn({ measure: key })),
+      tabs("By", [["model", "By model"], ["person", "By person"]], this.by, (key) => this.turn({ by: key })),
+    );
+    this.box.replaceChildren(head, choose, bars(this.byDay(of, value), names, said, `${MEASURES[this.measure][0]} by day and ${this.by}`), this.table("model", "Model"), this.table("person", "Person"));
+  }
+
+  turn(chosen) {
+    Object.assign(this, chosen);
+    this.draw();
+    this.box.querySelector(`.tab[aria-pressed="true"]`)?.focus();
+  }
+
+  /** Every day of the span, also those without a call. */
+  byDay(of, value) {
+    const days = new Map();
+    const last = this.rows.at(-1).day > new Date().toISOString().slice(0, 10) ? this.rows.at(-1).day : new Date().toISOString().slice(0, 10);
+    for (let back = this.days - 1; back >= 0; back--) days.set(new Date(Date.parse(last) - back * 86_400_000).toISOString().slice(0, 10), new Map());
+    for (const row of this.rows) {
+      const parts = days.get(row.day);
+      parts?.set(of(row), (parts.get(of(row)) ?? 0) + value(row));
+    }
+    return [...days].map(([day, parts]) => ({ day, parts }));
+  }
+
+  table(by, label) {
+    const sums = new Map();
+    for (const row of this.rows) {
+      const name = row[by] || "the house";
+      const sum = sums.get(name) ?? { calls: 0, input: 0, cached: 0, written: 0, output: 0, micro_usd: 0 };
+      for (const key of Object.keys(sum)) sum[key] += row[key];
+      sums.set(name, sum);
+    }
+    const head = node("tr", "", ...[label, "Calls", "In", "From cache", "Out", "Cost"].map((text) => Object.assign(node("th", "", text), { scope: "col" })));
+    const body = [...sums]
+      .sort(([, one], [, other]) => tokens(other) - tokens(one))
+      .map(([name, sum]) => node("tr", "", Object.assign(node("th", "", name), { scope: "row" }), ...[count(sum.calls), count(sum.input + sum.cached + sum.written), count(sum.cached), count(sum.output), money(sum.micro_usd)].map((text) => node("td", "", text))));
+    return node("div", "table-box", node("table", "numbers-table", node("caption", "", `By ${by}`), node("thead", "", head), node("tbody", "", ...body)));
+  }
+
+  event(kind) {
+    if (kind === "turn_ended") this.later();
+  }
+
+  changed(what) {
+    if (what === "any") this.later();
+  }
+
+  later() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.read(), 500);
+  }
+
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+  }
+}
