@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from channels.contract import (
@@ -28,11 +29,18 @@ from channels.contract import (
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
 from channels.matrix import render
 from channels.matrix.client import MatrixClient
+from channels.matrix.client_wire import Forbidden, SignedOut
+from channels.matrix.login import sign_in
+from channels.matrix.rooms import Rooms
 from channels.matrix.settings import MatrixSettings
-from channels.matrix.sync import POSITION_ONLY, Listening, Rooms
+from channels.matrix.sync import POSITION_ONLY, Listening
+from channels.matrix.welcome import Welcome
+from channels.registry import load
+
+if TYPE_CHECKING:  # at run time only where encryption is on
+    from channels.matrix.encryption import Encryption
 
 CONNECT_WITHIN = 60.0  # seconds
-DEVICE = "OHMO"  # of logins by password
 TYPING = timedelta(seconds=30)
 # Synapse forgets which transaction made which event after 24 hours.
 WINDOW = timedelta(hours=23)
@@ -50,7 +58,8 @@ class Matrix:
         self._account: str | None = None
         self._client: MatrixClient | None = None
         self._rooms: Rooms | None = None
-        self._born: str | None = None  # the homeserver's position when we first connected
+        self._device = ""
+        self._born: dict[str, Any] | None = None  # the homeserver's answer, with its position, when we first connected
         self._max_file = MAX_FILE
 
     @property
@@ -76,17 +85,17 @@ class Matrix:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
         settings = self._settings
-        if settings.encryption:
-            raise AuthFailed("channels.matrix.encryption: true comes later; set it to false and use rooms without encryption")
         if not settings.access_token and not settings.password:
             raise AuthFailed("channels.matrix.access_token: missing; give an access token or a password")
-        async with MatrixClient.open(settings.homeserver, settings.access_token or "") as client:
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(MatrixClient.open(settings.homeserver, settings.access_token or ""))
             try:
                 async with asyncio.timeout(CONNECT_WITHIN):
                     await self._prove(client)
+                    encryption = await self._unlock(client, stack)
             except TimeoutError as error:
                 raise NotReady(f"channels.matrix.homeserver: {settings.homeserver} did not answer in {CONNECT_WITHIN:.0f} s") from error
-            self._client, self._rooms = client, Rooms(client)
+            self._client, self._rooms = client, Rooms(client, encryption)
             try:
                 yield
             finally:
@@ -95,13 +104,12 @@ class Matrix:
     async def _prove(self, client: MatrixClient) -> None:
         settings = self._settings
         try:
-            if not settings.access_token:
-                await client.login(settings.user, settings.password or "", DEVICE)
-            account = await client.whoami()
+            account, self._device = await sign_in(client, settings, self._options.state)
             if account != settings.user:
                 raise AuthFailed(f"channels.matrix.user: the access token belongs to {account}, not to {settings.user}")
             if self._born is None:
-                self._born = str((await client.sync(None, POSITION_ONLY, poll=0))["next_batch"])
+                self._born = await client.sync(None, POSITION_ONLY, poll=0)
+                self._born["next_batch"] = str(self._born["next_batch"])
             self._max_file = await client.largest_upload() or MAX_FILE
         except (Rejected, KeyError) as refused:
             raise NotReady(
@@ -111,10 +119,32 @@ class Matrix:
             raise NotReady(f"channels.matrix: the homeserver asks us to wait {limited.retry_after:.0f} s before connecting") from limited
         self._account = account
 
+    async def _unlock(self, client: MatrixClient, stack: AsyncExitStack) -> Encryption | None:
+        """The device's keys. Without a folder to keep them in, encrypted rooms stay closed."""
+        if not self._settings.encryption or self._options.state is None:
+            return None
+        try:
+            made = cast("type[Encryption]", await asyncio.to_thread(load, "channels.matrix.encryption:Encryption"))
+        except ImportError as error:
+            raise AuthFailed(
+                f"channels.matrix.encryption: {error}; install the extra: pip install 'ohmo[e2ee]', or set it to false"
+            ) from error
+        keys = self._options.state / "keys"
+        try:
+            return await stack.enter_async_context(made.open(keys, client, self.account, self._device, self._options.clock))
+        except (Rejected, RateLimited) as refused:
+            raise NotReady(f"channels.matrix: the homeserver does not take the keys of {self._device}: {refused}") from refused
+
     async def receive(self, context: ChannelContext) -> None:
         client, rooms = self._connected()
         assert self._born is not None, "connect() knows the position"
-        await Listening(client, rooms, self.account, context, self._options.clock).run(self._born)
+        welcome = Welcome(client, rooms, self.account, self._options.invited)
+        try:
+            await Listening(client, rooms, welcome, self.account, context, self._options.clock).run(self._born)
+        except SignedOut as out:
+            if out.soft and not self._settings.access_token:
+                raise NotReady(f"the homeserver asks for a new login ({out})") from out
+            raise
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
         return render.render(outbound)
@@ -123,31 +153,47 @@ class Matrix:
         return render.mark(part)
 
     async def upload(self, part: Part) -> str:
+        """In an encrypted room the homeserver gets scrambled bytes without a name; their key is in the handle."""
         payload = render.load(part)
         client, rooms = self._connected()
-        await self._refuse_encrypted(rooms, payload["room"])
-        content = payload["content"]
-        mxc, size = await client.upload(Path(payload["path"]), content["filename"], content["info"]["mimetype"])
-        return json.dumps({"mxc": mxc, "size": size})
+        content, path = payload["content"], Path(payload["path"])
+        lock = await rooms.lock(payload["room"])
+        if lock is None:
+            mxc, size = await client.upload(path, content["filename"], content["info"]["mimetype"])
+            return json.dumps({"mxc": mxc, "size": size})
+        scrambling = lock.scrambling()
+        mxc, size = await client.upload(path, None, "application/octet-stream", scrambling.through)
+        return json.dumps({"size": size, "file": scrambling.file(mxc)})
 
     async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:
-        """The key is the transaction id: the homeserver answers a repeat with the first event. An edit's receipt names what it edits."""
+        """The key is the transaction id: the homeserver answers a repeat with the first event, however it was encrypted. An edit's receipt
+        names what it edits. The payload stays as it was written; it is encrypted on its way."""
         payload = render.load(part)
         room = str(payload["room"])
         client, rooms = self._connected()
-        if part.kind == "delete":
-            assert part.target is not None, "a deletion names its message"
-            await client.redact(room, part.target, key)
-            return Receipt(part.target)
-        await self._refuse_encrypted(rooms, room)
-        content = payload["content"]
-        if part.kind == "file":
-            if not handle:
-                raise Rejected("matrix: a file is uploaded before it is sent")
-            held = json.loads(handle)
-            content = render.with_file(content, held["mxc"], held["size"])
-        event = await client.send(room, payload["type"], key, content)
+        try:
+            if part.kind == "delete":
+                assert part.target is not None, "a deletion names its message"
+                await client.redact(room, part.target, key)
+                return Receipt(part.target)
+            kind, content = await rooms.seal(room, payload["type"], await self._with_file(rooms, part, payload, handle))
+            event = await client.send(room, kind, key, content)
+        except Forbidden:
+            new = await rooms.successor(room)
+            if new is None or part.kind != "post":
+                raise
+            return await self.send(render.moved(part, new), key)
         return Receipt(part.target if part.target is not None else MessageId(event))
+
+    async def _with_file(self, rooms: Rooms, part: Part, payload: render.Json, handle: str | None) -> render.Json:
+        if part.kind != "file":
+            return payload["content"]
+        if not handle:
+            raise Rejected("matrix: a file is uploaded before it is sent")
+        held = json.loads(handle)
+        if "file" not in held and await rooms.lock(payload["room"]) is not None:
+            raise Rejected(f"matrix: {payload['room']} became encrypted after the file was uploaded in plain; send it again")
+        return render.with_file(payload["content"], held)
 
     async def find(self, address: Address, part: Part, key: str, handle: str | None, since: datetime) -> Receipt | None:  # noqa: ARG002
         """Never needed: equal keys are folded (SAFE)."""
@@ -160,11 +206,21 @@ class Matrix:
         await self.send(part, uuid4().hex[:20])
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
-        client, _ = self._connected()
+        client, rooms = self._connected()
         name = Path(attachment.name.replace("\\", "/")).name.lstrip(".")[-100:]
         path = into / (name or "file")
-        await client.download(attachment.ref, path, limit)
-        return path
+        if not attachment.ref.startswith("{"):
+            await client.download(attachment.ref, path, limit)
+            return path
+        if rooms.encryption is None:
+            raise Rejected("matrix: the file is encrypted; set channels.matrix.encryption: true")
+        opening, unchecked = rooms.encryption.opening(attachment.ref), into / f".{uuid4().hex}.part"
+        try:
+            await client.download(opening.mxc, unchecked, limit, opening.through)
+            opening.check()
+            return unchecked.rename(path)
+        finally:
+            unchecked.unlink(missing_ok=True)
 
     async def typing(self, address: Address, on: bool) -> None:
         client, _ = self._connected()
@@ -182,10 +238,6 @@ class Matrix:
         if not chat.startswith("!") or len(chat) < 2 or (slash and not topic.startswith("$")):
             raise ValueError(f"{text!r}: a Matrix address is !room:server or !room:server/$thread")
         return Address("matrix", self._account or self._settings.user, ChatId(chat), TopicId(topic) if topic else None)
-
-    async def _refuse_encrypted(self, rooms: Rooms, room: str) -> None:
-        if await rooms.is_encrypted(room):
-            raise Rejected(f"matrix: {room} is encrypted, and nothing is sent there unencrypted; encryption comes later")
 
     def _connected(self) -> tuple[MatrixClient, Rooms]:
         if self._client is None or self._rooms is None:

@@ -4,6 +4,7 @@ Source: Matrix Client-Server API, "Instant Messaging", "Event replacements", "Ri
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ class Room:
     id: str
     members: dict[str, str] = field(default_factory=dict[str, str])
     direct: bool = False  # marked in our m.direct
-    encrypted: bool | None = None  # None: not asked yet
+    encryption: dict[str, Any] | None = None  # the content of m.room.encryption; None: not known to be encrypted
 
     @property
     def private(self) -> bool:
@@ -39,9 +40,7 @@ class Room:
     def learn(self, event: Event) -> None:
         """A state event of this room."""
         content = mapping(event.get("content"))
-        if event.get("type") == "m.room.encryption":
-            self.encrypted = True
-        elif event.get("type") == "m.room.member" and isinstance(user := event.get("state_key"), str):
+        if event.get("type") == "m.room.member" and isinstance(user := event.get("state_key"), str):
             if content.get("membership") == "join":
                 self.members[user] = _text(content, "displayname") or localpart(user)
             else:
@@ -56,6 +55,16 @@ class Original:
     text: str
     topic: str | None
     reacts_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Why an encrypted event cannot be read. ``session``: its key is missing, and may come; ``stranger``: the sender's devices have to be asked for
+    first."""
+
+    why: str
+    session: str = ""
+    stranger: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,15 +257,26 @@ def _reaction(event: Event, lens: Lens, target: str, emoji: str, *, topic: str |
 
 
 def _attachments(content: Mapping[str, Any], kind: str) -> tuple[Attachment, ...]:
-    """Files of encrypted rooms carry ``file`` instead of ``url`` and cannot be read yet."""
-    reference = _text(content, "url")
-    if kind not in FILES or not reference.startswith("mxc://"):
+    """Files of encrypted rooms carry ``file`` with its own key instead of ``url``."""
+    reference = _locked(mapping(content.get("file"))) or _text(content, "url")
+    if kind not in FILES or not reference.startswith(("mxc://", "{")):
         return ()
     info = mapping(content.get("info"))
     size = info.get("size")
     name = clean(_text(content, "filename") or _text(content, "body")) or "file"
     media_type = _text(info, "mimetype") or "application/octet-stream"
     return (Attachment(reference, name, media_type, size if isinstance(size, int) and size >= 0 else None),)
+
+
+def _locked(file: Mapping[str, Any]) -> str:
+    """An ``EncryptedFile`` as a reference: its address, key, start and hash; "" when it is none."""
+    parts = {
+        "url": _text(file, "url"),
+        "k": _text(mapping(file.get("key")), "k"),
+        "iv": _text(file, "iv"),
+        "sha256": _text(mapping(file.get("hashes")), "sha256"),
+    }
+    return json.dumps(parts) if all(parts.values()) and parts["url"].startswith("mxc://") else ""
 
 
 def _mentions_us(content: Mapping[str, Any], body: str, lens: Lens) -> bool:

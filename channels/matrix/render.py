@@ -21,7 +21,8 @@ from channels.text import clean, parse, plain, split_markdown
 
 Json = dict[str, Any]
 
-LARGEST = 56_000  # bytes of one content; the homeserver adds signatures, hashes and references, up to 65 536
+# Bytes of one content. Encrypted it grows by a third (base64) and an envelope; the homeserver adds signatures, hashes and references, up to 65 536.
+LARGEST = 46_000
 MAX_TEXT = 8_000  # characters of one message; nobody wants to read longer ones
 MARK = "(may be a duplicate)"
 MESSAGE = "m.room.message"
@@ -74,9 +75,18 @@ def load(part: Part) -> Json:
     return cast("Json", json.loads(part.payload))
 
 
-def with_file(content: Json, mxc: str, size: int) -> Json:
-    """The content of a file part, once its bytes are on the homeserver."""
-    return {**content, "url": mxc, "info": {**content.get("info", {}), "size": size}}
+def with_file(content: Json, held: Json) -> Json:
+    """The content of a file part, once its bytes are on the homeserver: ``held`` has their size, and their address (``mxc``) or, scrambled,
+    their ``file`` with its key."""
+    where = {"file": held["file"]} if "file" in held else {"url": held["mxc"]}
+    return {**content, **where, "info": {**content.get("info", {}), "size": held["size"]}}
+
+
+def moved(part: Part, room: str) -> Part:
+    """The same message for a room that replaced its own, where none of the messages it refers to exist."""
+    payload = load(part)
+    content = {key: value for key, value in payload["content"].items() if key != "m.relates_to"}
+    return replace(part, payload=json.dumps({**payload, "room": room, "content": content}))
 
 
 def _contents(outbound: Outbound) -> list[Json]:

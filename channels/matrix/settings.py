@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class MatrixSettings(BaseModel):
-    """``access_token`` wins over ``password``; with a password the bot logs in under one fixed device, so that repeats stay recognisable."""
+    """``access_token`` wins over ``password``; with a password the bot makes one device and keeps it, so that repeats stay recognisable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -18,12 +19,13 @@ class MatrixSettings(BaseModel):
     password: str | None = Field(default=None, repr=False)
     encryption: bool = False
 
-    @field_validator("encryption")
+    @model_validator(mode="before")
     @classmethod
-    def _not_yet(cls, value: bool) -> bool:
-        if value:
-            raise ValueError("true comes in a later version; set it to false and use rooms without encryption")
-        return value
+    def _password_alone(cls, values: object) -> object:
+        """The default token is no token where only a password is given."""
+        if isinstance(values, dict) and "access_token" not in values and cast("dict[str, object]", values).get("password"):
+            return {**cast("dict[str, object]", values), "access_token": None}
+        return cast("object", values)
 
     @field_validator("homeserver")
     @classmethod

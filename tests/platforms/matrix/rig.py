@@ -1,11 +1,11 @@
-"""Matrix for the conformance suite, journeys and fault tests: a real Synapse behind a proxy, with Ada, Bob and fresh rooms."""
+"""Matrix for the conformance suite, journeys and fault tests: a real Synapse behind a proxy, with Ada, Bob and fresh rooms, plain or encrypted."""
 
 from __future__ import annotations
 
 import itertools
 import secrets
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -16,19 +16,25 @@ from channels.contract import Channel, Options
 from channels.matrix.adapter import Matrix
 from channels.matrix.settings import MatrixSettings
 from tests.conformance.rig import Visible
+from tests.platforms.matrix.person import Person
 from tests.platforms.matrix.proxy import Proxy
 from tests.platforms.matrix.synapse import Account, Synapse, shared
+
+
+ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
 
 
 class MatrixRig:
     name = "matrix"
 
-    def __init__(self, synapse: Synapse, proxy: Proxy, session: ClientSession) -> None:
+    def __init__(self, synapse: Synapse, proxy: Proxy, session: ClientSession, *, encrypted: bool = False) -> None:
+        self.encrypted = encrypted  # every room is, and people speak through clients of their own
         self.synapse = synapse
         self.proxy = proxy
         self.run = secrets.token_hex(4)
         self.bot = synapse.register(f"ohmo-{self.run}")
         self.people: dict[str, Account] = {}
+        self.clients: dict[str, Person] = {}
         self.rooms: dict[str, str] = {}
         self._session = session
         self._transactions = itertools.count()
@@ -36,9 +42,11 @@ class MatrixRig:
     # what the suite asks for
 
     def settings(self) -> dict[str, Any]:
-        return {"enabled": True, "homeserver": self.proxy.url, "user": self.bot.user, "access_token": self.bot.token}
+        more = {"encryption": True} if self.encrypted else {}
+        return {"enabled": True, "homeserver": self.proxy.url, "user": self.bot.user, "access_token": self.bot.token, **more}
 
     def channel(self, options: Options | None = None) -> Channel:
+        """With encryption, ``options.state`` is where its keys live."""
         keys = {key: value for key, value in self.settings().items() if key != "enabled"}
         return Matrix(MatrixSettings(**keys), options or Options())
 
@@ -77,7 +85,7 @@ class MatrixRig:
             start = page.get("end")
             if not start or not page["chunk"]:
                 break
-        for event in events:
+        for event in await self._opened(events):
             content = event["content"]
             if event["type"] != "m.room.message" or not content:
                 continue
@@ -88,7 +96,7 @@ class MatrixRig:
                     shown[old.id] = replace(old, text=content["m.new_content"]["body"], edits=old.edits + 1)
                 continue
             topic = relation.get("event_id") if relation.get("rel_type") == "m.thread" else None
-            files = (content.get("filename", content["body"]),) if "url" in content else ()
+            files = (content.get("filename", content["body"]),) if "url" in content or "file" in content else ()
             shown[event["event_id"]] = Visible(
                 event["event_id"], "" if files else content["body"], event["sender"] == self.bot.user, topic, files=files
             )
@@ -128,8 +136,29 @@ class MatrixRig:
         assert response.status == 200, f"{method} {path}: {response.status} {answer}"
         return answer
 
+    async def _opened(self, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """As Ada's client shows them; what it cannot read yet is not there."""
+        if not self.encrypted:
+            return events
+        ada = await self.client("ada")
+        await ada.sync()
+        sealed = [event["type"] == "m.room.encrypted" and bool(event["content"]) for event in events]
+        opened = [await ada.reads(event) if locked else event for event, locked in zip(events, sealed, strict=True)]
+        assert not [event for event in events if event["type"] == "m.room.message" and event["sender"] == self.bot.user], "said in plain"
+        return [event for event in opened if event is not None]
+
+    async def client(self, person: str) -> Person:
+        """Somebody's encrypting client."""
+        if person not in self.clients:
+            self.clients[person] = Person(self.synapse.url, self._account(person))
+            await self.clients[person].open()
+        return self.clients[person]
+
     async def post(self, content: dict[str, Any], *, chat: str = "dm:ada", person: str = "ada", kind: str = "m.room.message") -> str:
-        path = f"/rooms/{await self.room(chat)}/send/{kind}/rig{next(self._transactions)}"
+        room = await self.room(chat)
+        if self.encrypted and kind == "m.room.message":
+            return await (await self.client(person)).says(room, content)
+        path = f"/rooms/{room}/send/{kind}/rig{next(self._transactions)}"
         return (await self.call(person, "PUT", path, content))["event_id"]
 
     async def redacts(self, message: str, *, chat: str = "dm:ada", person: str = "ada") -> str:
@@ -152,6 +181,8 @@ class MatrixRig:
         """A room of the first of ``people``, who invites the others and the bot; ``join``: the bot is in it at once."""
         invited = [*(self._account(name).user for name in people[1:]), self.bot.user]
         body = {"preset": "trusted_private_chat", "is_direct": len(people) == 1, "invite": invited, **more}
+        if self.encrypted:
+            body.setdefault("initial_state", [ENCRYPTION])
         self.rooms[chat] = (await self.call(people[0], "POST", "/createRoom", body))["room_id"]
         for name in (*people[1:], *(("bot",) if join else ())):
             await self.call(name, "POST", f"/join/{quote(self.rooms[chat])}", {})
@@ -169,14 +200,23 @@ class MatrixRig:
 
 
 @asynccontextmanager
-async def rig() -> AsyncIterator[MatrixRig]:
+async def rig(*, encrypted: bool = False) -> AsyncIterator[MatrixRig]:
     synapse = shared()
     proxy = Proxy(synapse.url)
     await proxy.start()
     try:
         async with ClientSession() as session:
-            matrix = MatrixRig(synapse, proxy, session)
+            matrix = MatrixRig(synapse, proxy, session, encrypted=encrypted)
             await matrix.room("dm:ada")
-            yield matrix
+            try:
+                yield matrix
+            finally:
+                for client in matrix.clients.values():
+                    await client.close()
     finally:
         await proxy.stop()
+
+
+def encrypted_rig() -> AbstractAsyncContextManager[MatrixRig]:
+    """Every room is encrypted."""
+    return rig(encrypted=True)

@@ -1,0 +1,298 @@
+"""One encrypting device of one account: who it is, what it hears and reads. No network, no waiting.
+
+Each public method is one transaction of the key store, so that a kill leaves the device before or after it, never between.
+Source: Matrix specification, "End-to-end encryption" (device keys, ``m.olm.v1``, ``m.megolm.v1``, ``m.room_key``, key requests)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from channels.errors import AuthFailed
+from channels.matrix.client_olm import Account, Hearing, Undecipherable, signed_by
+from channels.matrix.inbound import Event, Unreadable, mapping
+from channels.matrix.keystore import Heard, KeyStore, Peer
+
+Json = dict[str, Any]
+
+OLM, MEGOLM = "m.olm.v1.curve25519-aes-sha2", "m.megolm.v1.aes-sha2"
+SPARE = 50  # one-time keys that shall lie at the homeserver; libolm holds a hundred
+WITHHELD = {"m.room_key.withheld", "org.matrix.room_key.withheld"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Somebody asks for a session's key."""
+
+    user: str
+    device: str
+    room: str
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What to-device messages brought. ``wedged``: devices (user, identity key) whose messages we cannot decrypt any more."""
+
+    sessions: set[str] = field(default_factory=set[str])
+    wedged: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    requests: list[Request] = field(default_factory=list[Request])
+
+
+class Device:
+    """``new``: nobody has seen it yet."""
+
+    def __init__(self, store: KeyStore, user: str, device: str) -> None:
+        self._store, self.user, self.id = store, user, device
+        with store.whole():
+            known = store.account()
+            self.account = known or Account()
+            self.new = known is None
+            if known is None:
+                store.put_account(self.account)
+        self.curve, self.ed = self.account.curve, self.account.ed
+
+    # what the homeserver keeps of us
+
+    def identity(self) -> Json:
+        keys: Json = {
+            "user_id": self.user,
+            "device_id": self.id,
+            "algorithms": [OLM, MEGOLM],
+            "keys": {f"curve25519:{self.id}": self.curve, f"ed25519:{self.id}": self.ed},
+        }
+        return self._signed(keys)
+
+    def spare_keys(self, there: int, *, fallback: bool) -> Json:
+        """The body of an upload that brings the homeserver's stock of one-time keys back to ``SPARE``; {} when nothing is missing.
+        They are on disk before anybody can use one."""
+        content: Json = {}
+        with self._store.whole():
+            if there < SPARE // 2 + 1:
+                spare = self.account.spare_keys(SPARE - there)
+                content["one_time_keys"] = {f"signed_curve25519:{name}": self._signed({"key": key}) for name, key in spare.items()}
+            if fallback:
+                keys = self.account.fallback_key()
+                content["fallback_keys"] = {
+                    f"signed_curve25519:{name}": self._signed({"key": key, "fallback": True}) for name, key in keys.items()
+                }
+            if content:
+                self._store.put_account(self.account)
+        return content
+
+    def uploaded(self) -> None:
+        with self._store.whole():
+            self.account.published()
+            self._store.put_account(self.account)
+
+    def _signed(self, thing: Json) -> Json:
+        return {**thing, "signatures": {self.user: {f"ed25519:{self.id}": self.account.sign(thing)}}}
+
+    # what other devices tell us
+
+    def hear(self, since: str, events: Sequence[Event]) -> News:
+        """To-device messages of one sync. Everything they bring is on disk before the sync's position may be saved; after a crash between
+        the two they come once more, and are known by their bytes."""
+        news = News()
+        with self._store.whole():
+            for event in events:
+                name = hashlib.sha256(json.dumps(event, sort_keys=True).encode()).hexdigest()
+                if self._store.first_time(since, name):
+                    self._hear(event, news)
+        return news
+
+    def _hear(self, event: Event, news: News) -> None:
+        content, sender = mapping(event.get("content")), text_of(event, "sender")
+        match event.get("type"):
+            case "m.room.encrypted":
+                self._unwrap(sender, content, news)
+            case "m.room_key_request" if content.get("action") == "request":
+                body = mapping(content.get("body"))
+                asked = Request(sender, text_of(content, "requesting_device_id"), text_of(body, "room_id"), text_of(body, "session_id"))
+                if asked.device and (asked.user, asked.device) != (self.user, self.id):
+                    news.requests.append(asked)
+            case kind if kind in WITHHELD:
+                why = text_of(content, "reason") or text_of(content, "code") or "no reason given"
+                self._store.put_withheld(text_of(content, "session_id"), why[:200])
+            case _:
+                return
+
+    def _unwrap(self, sender: str, content: Mapping[str, Any], news: News) -> None:
+        """An Olm message. One that cannot be decrypted wedges the channel between the two devices."""
+        curve, mine = text_of(content, "sender_key"), mapping(mapping(content.get("ciphertext")).get(self.curve))
+        kind, body = mine.get("type"), text_of(mine, "body")
+        if content.get("algorithm") != OLM or not curve or not body or kind not in {0, 1}:
+            return
+        try:
+            plain = self._decrypt(curve, cast("int", kind), body)
+        except Undecipherable:
+            news.wedged.add((sender, curve))
+            return
+        said = _parsed(plain)
+        named = said.get("sender") == sender and said.get("recipient") == self.user
+        ed = text_of(mapping(said.get("keys")), "ed25519")
+        if not named or mapping(said.get("recipient_keys")).get("ed25519") != self.ed or not ed:
+            return  # wrapped for somebody else, or by somebody who claims to be another
+        key = mapping(said.get("content"))
+        if said.get("type") == "m.room_key":
+            self._room_key(Peer(sender, "", curve, ed), key, news)
+        elif said.get("type") == "m.forwarded_room_key":
+            self._forwarded(sender, key, news)
+
+    def _decrypt(self, curve: str, kind: int, body: str) -> str:
+        for session in self._store.sessions(curve):
+            if kind == 0 and not session.began_with(body):
+                continue
+            try:
+                plain = session.decrypt(kind, body)
+            except Undecipherable:
+                if kind == 0:
+                    raise
+                continue
+            self._store.put_session(curve, session, heard=True)
+            return plain
+        if kind != 0:
+            raise Undecipherable("no session of this device reads it")
+        session = self.account.reached(curve, body)
+        plain = session.decrypt(kind, body)
+        self._store.put_account(self.account)
+        self._store.put_session(curve, session, heard=True)
+        return plain
+
+    def _room_key(self, sender: Peer, key: Mapping[str, Any], news: News) -> None:
+        room, name = text_of(key, "room_id"), text_of(key, "session_id")
+        if key.get("algorithm") != MEGOLM or not room:
+            return
+        try:
+            session = Hearing.shared(text_of(key, "session_key"))
+        except Undecipherable:
+            return
+        known = self._store.hearing(room, name)
+        # Whoever knows a session's key could claim it; and a later start of the same session would read less.
+        if session.id != name or (known is not None and (known.curve != sender.curve or known.session.first <= session.first)):
+            return
+        self._store.put_hearing(room, Heard(sender.user, sender.curve, sender.ed, session))
+        news.sessions.add(name)
+
+    def _forwarded(self, sender: str, key: Mapping[str, Any], news: News) -> None:
+        """Only what we asked for, and only from devices of the person who said it: nobody else may put words into a mouth."""
+        room, name, curve = text_of(key, "room_id"), text_of(key, "session_id"), text_of(key, "sender_key")
+        ed = text_of(key, "sender_claimed_ed25519_key")
+        if key.get("algorithm") != MEGOLM or not curve or not ed or sender not in {one.sender for one in self._store.waiting(name)}:
+            return
+        try:
+            session = Hearing.forwarded(text_of(key, "session_key"))
+        except Undecipherable:
+            return
+        known = self._store.hearing(room, name)
+        if session.id != name or (known is not None and known.session.first <= session.first):
+            return
+        self._store.put_hearing(room, Heard(sender, curve, ed, session))
+        news.sessions.add(name)
+
+    # devices of other people
+
+    def outdated(self, users: Iterable[str]) -> list[str]:
+        with self._store.whole():
+            return self._store.outdated(users)
+
+    def devices_changed(self, users: Iterable[str] | None) -> None:
+        with self._store.whole():
+            self._store.devices_changed(users)
+
+    def learn(self, user: str, found: Mapping[str, Any]) -> None:
+        """What the homeserver says of somebody's devices. A device counts when its own key signed it, and for ever with the keys it had first."""
+        with self._store.whole():
+            devices = [peer for name, keys in found.items() if (peer := self._checked(user, name, mapping(keys))) is not None]
+            self._store.put_devices(user, devices)
+
+    def _checked(self, user: str, name: str, keys: Mapping[str, Any]) -> Peer | None:
+        public = mapping(keys.get("keys"))
+        curve, ed = text_of(public, f"curve25519:{name}"), text_of(public, f"ed25519:{name}")
+        if keys.get("user_id") != user or keys.get("device_id") != name or not curve or not ed:
+            return None
+        known = self._store.device(user, name=name)
+        if known is not None and (known.curve, known.ed) != (curve, ed):
+            return None
+        return Peer(user, name, curve, ed) if signed_by(dict(keys), user, f"ed25519:{name}", ed) else None
+
+    # reading
+
+    def read(self, room: str, event: Event) -> Event | Unreadable:
+        """The event inside of an ``m.room.encrypted``."""
+        content, identity, sender = mapping(event.get("content")), text_of(event, "event_id"), text_of(event, "sender")
+        name = text_of(content, "session_id")
+        if content.get("algorithm") != MEGOLM or not name:
+            return Unreadable(f"its encryption ({str(content.get('algorithm'))[:60]}) is not known to me")
+        with self._store.whole():
+            heard = self._store.hearing(room, name)
+            if heard is None:
+                why = self._store.withheld(name)
+                return Unreadable(f"its key was withheld: {why}" if why else "its key has not reached me", name)
+            if heard.user != sender:
+                return Unreadable("its key belongs to somebody else")
+            peer = Peer(self.user, self.id, self.curve, self.ed) if sender == self.user else self._store.device(sender, curve=heard.curve)
+            if peer is None:
+                return Unreadable("the device that said it is not known to the homeserver", stranger=True)
+            if (peer.curve, peer.ed) != (heard.curve, heard.ed):
+                return Unreadable("the key of the device that said it has changed")
+            try:
+                plain, number = heard.session.decrypt(text_of(content, "ciphertext"))
+            except Undecipherable as error:
+                early = "UNKNOWN_MESSAGE_INDEX" in str(error)
+                return Unreadable("its key reads later messages only" if early else f"it is damaged ({error})", name if early else "")
+            if self._store.used_by(name, number, identity) != identity:
+                return Unreadable("it repeats an earlier message")
+        said = _parsed(plain)
+        if said.get("room_id") != room:
+            return Unreadable("it was said in another room")
+        inner = dict(mapping(said.get("content")))
+        if "m.relates_to" in content:
+            inner.setdefault("m.relates_to", content["m.relates_to"])
+        return {**event, "type": said.get("type"), "content": inner}
+
+    def peer(self, user: str, *, name: str = "", curve: str = "") -> Peer | None:
+        with self._store.whole():
+            return self._store.device(user, name=name, curve=curve)
+
+    # rooms
+
+    def rules(self, room: str) -> Json | None:
+        """The room's encryption; None: not known to have any. Once known it stays: nobody can take it back."""
+        with self._store.whole():
+            return self._store.encryption(room)
+
+    def learn_rules(self, room: str, rules: Mapping[str, Any]) -> None:
+        known = self.rules(room)
+        if known is None or known.get("algorithm") == rules.get("algorithm"):
+            with self._store.whole():
+                self._store.put_encryption(
+                    room, json.dumps({key: rules.get(key) for key in ("algorithm", "rotation_period_ms", "rotation_period_msgs")})
+                )
+
+    def proves(self, found: Mapping[str, Any]) -> bool:
+        """Whether the homeserver has our identity. Raises AuthFailed when this device is known there with other keys."""
+        keys = mapping(found.get("keys"))
+        if not keys:
+            return False
+        if (keys.get(f"curve25519:{self.id}"), keys.get(f"ed25519:{self.id}")) != (self.curve, self.ed):
+            raise AuthFailed(
+                f"the homeserver knows the device {self.id} with other keys than {self._store.path}: put the file back from a backup, "
+                f"or sign the device out, move {self._store.path.parent} away and give a new access token (or a password)"
+            )
+        return True
+
+
+def _parsed(text: str) -> Mapping[str, Any]:
+    try:
+        return mapping(json.loads(text))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def text_of(values: Mapping[str, Any], key: str) -> str:
+    value: object = values.get(key)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,307 @@
+"""Where a device's keys live: one SQLite file beside the key that locks what is secret in it, both 0600 in the channel's private folder.
+
+Every method runs inside ``whole()``: one transaction for one step of the device, on disk (fsync) before anything is said to the homeserver."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from channels.errors import AuthFailed, NotReady
+from channels.matrix.client_olm import Account, Hearing, Session, Speaking, Undecipherable
+from channels.matrix.private_files import private, write_private
+
+SCHEMA = """
+CREATE TABLE self (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE olm (id TEXT PRIMARY KEY, peer TEXT NOT NULL, pickle BLOB NOT NULL, used INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX olm_of_peer ON olm (peer, used);
+CREATE TABLE hearing (room TEXT, id TEXT, user TEXT NOT NULL, peer TEXT NOT NULL, ed TEXT NOT NULL, pickle BLOB NOT NULL,
+  PRIMARY KEY (room, id)) WITHOUT ROWID;
+CREATE TABLE heard (session TEXT, number INTEGER, event TEXT NOT NULL, PRIMARY KEY (session, number)) WITHOUT ROWID;
+CREATE TABLE speaking (room TEXT PRIMARY KEY, pickle BLOB NOT NULL, began INTEGER NOT NULL, messages INTEGER NOT NULL,
+  members TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE shares (session TEXT, user TEXT, device TEXT, PRIMARY KEY (session, user, device)) WITHOUT ROWID;
+CREATE TABLE users (user TEXT PRIMARY KEY, outdated INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE devices (user TEXT, device TEXT, curve TEXT NOT NULL, ed TEXT NOT NULL, gone INTEGER NOT NULL,
+  PRIMARY KEY (user, device)) WITHOUT ROWID;
+CREATE TABLE rooms (room TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE delivered (name TEXT PRIMARY KEY, since TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE waiting (event TEXT PRIMARY KEY, room TEXT NOT NULL, session TEXT NOT NULL, sender TEXT NOT NULL, place TEXT NOT NULL,
+  body TEXT NOT NULL, at INTEGER NOT NULL, told INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+CREATE INDEX waiting_for ON waiting (session);
+CREATE TABLE withheld (session TEXT PRIMARY KEY, why TEXT NOT NULL) WITHOUT ROWID;
+PRAGMA user_version = 1;
+"""
+KEY = "pickle.key"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Somebody's device: its identity key (Curve25519) and its fingerprint key (Ed25519)."""
+
+    user: str
+    device: str
+    curve: str
+    ed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A Megolm session that was shared with us: by which user's device."""
+
+    user: str
+    curve: str
+    ed: str
+    session: Hearing
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """Our session of a room. ``began``: milliseconds; ``members``: for whom it was made."""
+
+    session: Speaking
+    began: int
+    messages: int
+    members: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An event whose key has not arrived. ``place``: its number in the order of arrivals; ``at``: when it came, in milliseconds; ``told``: somebody
+    heard of it."""
+
+    event: str
+    room: str
+    session: str
+    sender: str
+    place: str
+    body: str
+    at: int
+    told: bool = False
+
+
+class KeyStore:
+    """Not for two threads at once. Raises AuthFailed when the files are missing, damaged or open to others; NotReady when the disk fails."""
+
+    def __init__(self, connection: sqlite3.Connection, key: str, path: Path) -> None:
+        self._db, self._key, self.path = connection, key, path
+
+    @classmethod
+    def open(cls, folder: Path, device: str) -> KeyStore:
+        """The keys of ``device`` in ``folder``; a new, empty store when there is neither file of them."""
+        path, lock = folder / f"{device}.db", folder / KEY
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not lock.exists():
+                if any(folder.glob("*.db")):
+                    raise AuthFailed(
+                        f"{lock} is missing, and without it {path.name} cannot be read: put it back from a backup, or {_fresh(folder)}"
+                    )
+                write_private(lock, secrets.token_hex(32))
+            private(lock)
+            key = lock.read_text().strip()
+            if len(key) < 32:
+                raise AuthFailed(f"{lock} is damaged: put it back from a backup, or {_fresh(folder)}")
+            if not path.exists():
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            private(path)
+            return cls(_connect(path), key, path)
+        except OSError as error:
+            raise AuthFailed(f"{error.filename or folder}: {error.strerror}; the keys of the Matrix device live there") from error
+        except sqlite3.DatabaseError as error:
+            raise AuthFailed(f"{path} is damaged ({error}): put it back from a backup, or {_fresh(folder)}") from error
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def whole(self) -> Generator[None]:
+        """One transaction: all of it is on disk afterwards, or nothing."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+        except sqlite3.OperationalError as error:
+            raise NotReady(f"{self.path}: {error}; nothing is encrypted or read before it can be written") from error
+        except sqlite3.DatabaseError as error:
+            raise AuthFailed(f"{self.path} is damaged ({error}): put it back from a backup, or {_fresh(self.path.parent)}") from error
+
+    # the device itself
+
+    def note(self, name: str) -> str | None:
+        row = self._one("SELECT value FROM self WHERE name = ?", name)
+        return None if row is None else str(row[0])
+
+    def put_note(self, name: str, value: str) -> None:
+        self._do("INSERT OR REPLACE INTO self VALUES (?, ?)", name, value)
+
+    def account(self) -> Account | None:
+        row = self._one("SELECT value FROM self WHERE name = 'account'")
+        try:
+            return None if row is None else Account.load(row[0], self._key)
+        except Undecipherable as error:
+            what = f"{KEY} does not open {self.path.name} ({error})"
+            raise AuthFailed(f"{self.path.parent}: {what}: put both back from a backup, or {_fresh(self.path.parent)}") from error
+
+    def put_account(self, account: Account) -> None:
+        self._do("INSERT OR REPLACE INTO self VALUES ('account', ?)", account.dump(self._key))
+
+    def first_time(self, since: str, name: str) -> bool:
+        """Whether a to-device event is not one we handled before a crash kept its sync position from being saved."""
+        self._do("DELETE FROM delivered WHERE since <> ?", since)
+        return self._do("INSERT OR IGNORE INTO delivered VALUES (?, ?)", name, since) == 1
+
+    # Olm
+
+    def sessions(self, peer: str) -> list[Session]:
+        """The one that heard something last comes first."""
+        rows = self._all("SELECT pickle FROM olm WHERE peer = ? ORDER BY used DESC LIMIT 5", peer)
+        return [Session.load(row[0], self._key) for row in rows]
+
+    def put_session(self, peer: str, session: Session, *, heard: bool) -> None:
+        used = self._one("SELECT coalesce(max(used), 0) + 1 FROM olm WHERE peer = ?", peer)
+        fresh = self._do("INSERT OR IGNORE INTO olm VALUES (?, ?, ?, ?)", session.id, peer, session.dump(self._key), used[0] if used else 1)
+        if not fresh:
+            self._do("UPDATE olm SET pickle = ? WHERE id = ?", session.dump(self._key), session.id)
+        if heard and not fresh and used:
+            self._do("UPDATE olm SET used = ? WHERE id = ?", used[0], session.id)
+
+    # Megolm
+
+    def hearing(self, room: str, session: str) -> Heard | None:
+        row = self._one("SELECT user, peer, ed, pickle FROM hearing WHERE room = ? AND id = ?", room, session)
+        return None if row is None else Heard(row[0], row[1], row[2], Hearing.load(row[3], self._key))
+
+    def put_hearing(self, room: str, heard: Heard) -> None:
+        values = (room, heard.session.id, heard.user, heard.curve, heard.ed, heard.session.dump(self._key))
+        self._do("INSERT OR REPLACE INTO hearing VALUES (?, ?, ?, ?, ?, ?)", *values)
+
+    def used_by(self, session: str, number: int, event: str) -> str:
+        """The first event that was read with this number of a session; another one is a replay."""
+        self._do("INSERT OR IGNORE INTO heard VALUES (?, ?, ?)", session, number, event)
+        row = self._one("SELECT event FROM heard WHERE session = ? AND number = ?", session, number)
+        return event if row is None else str(row[0])
+
+    def speaking(self, room: str) -> Spoken | None:
+        row = self._one("SELECT pickle, began, messages, members FROM speaking WHERE room = ?", room)
+        return None if row is None else Spoken(Speaking.load(row[0], self._key), row[1], row[2], frozenset(json.loads(row[3])))
+
+    def put_speaking(self, room: str, spoken: Spoken) -> None:
+        values = (room, spoken.session.dump(self._key), spoken.began, spoken.messages, json.dumps(sorted(spoken.members)))
+        self._do("INSERT OR REPLACE INTO speaking VALUES (?, ?, ?, ?, ?)", *values)
+
+    def shared_with(self, session: str) -> set[tuple[str, str]]:
+        return {(row[0], row[1]) for row in self._all("SELECT user, device FROM shares WHERE session = ?", session)}
+
+    def put_shares(self, session: str, devices: Iterable[tuple[str, str]]) -> None:
+        self._db.executemany("INSERT OR IGNORE INTO shares VALUES (?, ?, ?)", [(session, *one) for one in devices])
+
+    # people and rooms
+
+    def outdated(self, users: Iterable[str]) -> list[str]:
+        """Whose devices have to be asked for: never seen, or changed since."""
+        current = {row[0] for row in self._all("SELECT user FROM users WHERE outdated = 0")}
+        return sorted(set(users) - current)
+
+    def devices_changed(self, users: Iterable[str] | None) -> None:
+        """None: anybody's may have."""
+        if users is None:
+            self._do("UPDATE users SET outdated = 1")
+        else:
+            self._db.executemany("UPDATE users SET outdated = 1 WHERE user = ?", [(user,) for user in users])
+
+    def put_devices(self, user: str, devices: Sequence[Peer]) -> None:
+        """All devices somebody has now. Those that are gone are still known: what they said before may be read later."""
+        self._do("INSERT OR REPLACE INTO users VALUES (?, 0)", user)
+        self._do("UPDATE devices SET gone = 1 WHERE user = ?", user)
+        for one in devices:
+            self._do("INSERT OR REPLACE INTO devices VALUES (?, ?, ?, ?, 0)", user, one.device, one.curve, one.ed)
+
+    def devices(self, user: str) -> list[Peer]:
+        rows = self._all("SELECT device, curve, ed FROM devices WHERE user = ? AND gone = 0 ORDER BY device", user)
+        return [Peer(user, *row) for row in rows]
+
+    def device(self, user: str, *, name: str = "", curve: str = "") -> Peer | None:
+        """By its name or its identity key; also one that is gone."""
+        row = self._one("SELECT device, curve, ed FROM devices WHERE user = ? AND (device = ? OR curve = ?)", user, name, curve)
+        return None if row is None else Peer(user, *row)
+
+    def encryption(self, room: str) -> dict[str, Any] | None:
+        """The content of the room's m.room.encryption; None: not known to be encrypted."""
+        row = self._one("SELECT body FROM rooms WHERE room = ?", room)
+        return None if row is None else json.loads(row[0])
+
+    def put_encryption(self, room: str, body: str) -> None:
+        self._do("INSERT OR REPLACE INTO rooms VALUES (?, ?)", room, body)
+
+    # what cannot be read yet
+
+    def wait_for(self, event: Waiting) -> None:
+        values = (event.event, event.room, event.session, event.sender, event.place, event.body, event.at)
+        self._do("INSERT OR IGNORE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?, 0)", *values)
+
+    def waiting(self, session: str | None = None) -> list[Waiting]:
+        """For one session, or all; in the order they came."""
+        rows = self._all(
+            "SELECT event, room, session, sender, place, body, at, told FROM waiting WHERE ?1 IS NULL OR session = ?1 ORDER BY place",
+            session,
+        )
+        return [Waiting(*row[:7], told=bool(row[7])) for row in rows]
+
+    def told(self, event: str) -> None:
+        self._do("UPDATE waiting SET told = 1 WHERE event = ?", event)
+
+    def no_longer_waiting(self, events: Iterable[str]) -> None:
+        self._db.executemany("DELETE FROM waiting WHERE event = ?", [(event,) for event in events])
+
+    def withheld(self, session: str) -> str:
+        row = self._one("SELECT why FROM withheld WHERE session = ?", session)
+        return "" if row is None else str(row[0])
+
+    def put_withheld(self, session: str, why: str) -> None:
+        self._do("INSERT OR REPLACE INTO withheld VALUES (?, ?)", session, why)
+
+    def _do(self, statement: str, *values: object) -> int:
+        return self._db.execute(statement, values).rowcount
+
+    def _one(self, statement: str, *values: object) -> tuple[Any, ...] | None:
+        return self._db.execute(statement, values).fetchone()
+
+    def _all(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        return self._db.execute(statement, values).fetchall()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")  # a ratchet that turns back after a power cut would encrypt twice with one key
+        connection.execute("PRAGMA secure_delete = ON")
+        (said,) = connection.execute("PRAGMA quick_check").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if said != "ok":
+            raise sqlite3.DatabaseError(said)
+        if version == 0:
+            connection.executescript(f"BEGIN; {SCHEMA} COMMIT;")
+        elif version != 1:
+            raise sqlite3.DatabaseError(f"it is of version {version}, written by a newer ohmo")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _fresh(folder: Path) -> str:
+    return f"begin anew as another device: sign this one out, move {folder} away, and give a new access token (or a password)"

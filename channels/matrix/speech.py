@@ -1,0 +1,145 @@
+"""What a device says: the Megolm session of each room, who holds its key, and the messages inside. No network: it hands back what has to be sent.
+
+Source: Matrix specification, "End-to-end encryption" (``m.room.encryption``, ``m.room_key``, ``m.forwarded_room_key``, ``m.room_key_request``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from channels.errors import Rejected
+from channels.matrix.client_olm import Hearing, Session, Speaking, Undecipherable, signed_by
+from channels.matrix.device import MEGOLM, OLM, Device, Request, text_of
+from channels.matrix.inbound import mapping
+from channels.matrix.keystore import Heard, KeyStore, Peer, Spoken
+
+Json = dict[str, Any]
+Messages = dict[str, dict[str, Json]]  # to-device contents by user and device
+
+LATEST = 100  # messages of one session unless the room says otherwise
+OLDEST = timedelta(days=7)
+
+
+class Speech:
+    """``clock`` gives UTC. Each method is one transaction of the key store."""
+
+    def __init__(self, store: KeyStore, me: Device, clock: Callable[[], datetime]) -> None:
+        self._store, self._me, self._clock = store, me, clock
+
+    def target(self, room: str, members: frozenset[str], rules: Mapping[str, Any]) -> list[Peer]:
+        """Makes sure that the room has a session of our own for exactly these members, and names the devices that still need its key.
+
+        A new session begins when somebody came or went, when a device is gone, and after the age and number of messages the room asks for."""
+        if rules.get("algorithm") != MEGOLM:
+            raise Rejected(
+                f"matrix: {room} is encrypted by {str(rules.get('algorithm'))[:60]}, which is not known here; nothing is sent there"
+            )
+        now = int(self._clock().timestamp() * 1000)
+        with self._store.whole():
+            wanted = {
+                (one.user, one.device): one
+                for user in members
+                for one in self._store.devices(user)
+                if (one.user, one.device) != (self._me.user, self._me.id)
+            }
+            spoken = self._store.speaking(room)
+            shared = self._store.shared_with(spoken.session.id) if spoken is not None else set[tuple[str, str]]()
+            if spoken is None or spoken.members != members or _worn(spoken, rules, now) or shared - set(wanted):
+                spoken, shared = Spoken(Speaking(), now, 0, members), set[tuple[str, str]]()
+                self._store.put_speaking(room, spoken)
+                self._store.put_hearing(room, Heard(self._me.user, self._me.curve, self._me.ed, Hearing.shared(spoken.session.key)))
+            return [wanted[one] for one in sorted(set(wanted) - shared)]
+
+    def unreached(self, peers: Sequence[Peer]) -> list[Peer]:
+        """Those we share no Olm session with yet."""
+        with self._store.whole():
+            return [peer for peer in peers if not self._store.sessions(peer.curve)]
+
+    def reach(self, peers: Sequence[Peer], claimed: Mapping[str, Any]) -> None:
+        """Sessions from the one-time keys the homeserver handed out; a key its device did not sign is none."""
+        with self._store.whole():
+            for peer in peers:
+                for name, one in mapping(mapping(claimed.get(peer.user)).get(peer.device)).items():
+                    key = mapping(one)
+                    if name.startswith("signed_curve25519:") and signed_by(dict(key), peer.user, f"ed25519:{peer.device}", peer.ed):
+                        try:
+                            self._store.put_session(peer.curve, self._me.account.reaches(peer.curve, text_of(key, "key")), heard=True)
+                        except Undecipherable:
+                            continue
+
+    def share(self, room: str, peers: Sequence[Peer]) -> Messages:
+        """The key of our session of the room, wrapped for each device we can reach."""
+        with self._store.whole():
+            spoken = self._store.speaking(room)
+            assert spoken is not None, "target() made it"
+            session = spoken.session
+            key = {"algorithm": MEGOLM, "room_id": room, "session_id": session.id, "session_key": session.key}
+            return self._wrapped(peers, "m.room_key", key)
+
+    def shared(self, room: str, messages: Messages) -> None:
+        with self._store.whole():
+            spoken = self._store.speaking(room)
+            assert spoken is not None, "target() made it"
+            self._store.put_shares(spoken.session.id, [(user, name) for user, devices in messages.items() for name in devices])
+
+    def encrypt(self, room: str, kind: str, content: Json) -> Json:
+        """The content of an ``m.room.encrypted``; relations stay outside, where homeservers read them."""
+        with self._store.whole():
+            spoken = self._store.speaking(room)
+            assert spoken is not None, "target() made it"
+            text = json.dumps({"room_id": room, "type": kind, "content": content}, ensure_ascii=False, separators=(",", ":"))
+            ciphertext = spoken.session.encrypt(text)
+            self._store.put_speaking(room, replace(spoken, messages=spoken.messages + 1))
+        outside: Json = {"m.relates_to": content["m.relates_to"]} if "m.relates_to" in content else {}
+        return {
+            "algorithm": MEGOLM, "sender_key": self._me.curve, "device_id": self._me.id, "session_id": spoken.session.id, "ciphertext": ciphertext, **outside,
+        }  # fmt: skip
+
+    def answer(self, asked: Request, peer: Peer) -> Messages | str:
+        """The key somebody asked for, or why they do not get it: only our own sessions, and only for people we shared them with."""
+        with self._store.whole():
+            heard = self._store.hearing(asked.room, asked.session)
+            if heard is None:
+                return "m.unavailable"
+            entitled = {user for user, _ in self._store.shared_with(asked.session)}
+            if heard.user != self._me.user or asked.user not in entitled:
+                return "m.unauthorised"
+            key: Json = {
+                "algorithm": MEGOLM, "room_id": asked.room, "session_id": asked.session, "session_key": heard.session.export(),
+                "sender_key": heard.curve, "sender_claimed_ed25519_key": heard.ed, "forwarding_curve25519_key_chain": [],
+            }  # fmt: skip
+            return self._wrapped([peer], "m.forwarded_room_key", key)
+
+    def greet(self, peer: Peer) -> Messages:
+        """A word that only carries a new Olm session to a device that was wedged."""
+        with self._store.whole():
+            return self._wrapped([peer], "m.dummy", {})
+
+    def _wrapped(self, peers: Sequence[Peer], kind: str, content: Json) -> Messages:
+        messages: Messages = {}
+        for peer in peers:
+            sessions = self._store.sessions(peer.curve)
+            if sessions:
+                messages.setdefault(peer.user, {})[peer.device] = self._wrap(sessions[0], peer, kind, content)
+        return messages
+
+    def _wrap(self, session: Session, peer: Peer, kind: str, content: Json) -> Json:
+        said = {
+            "type": kind, "content": content, "sender": self._me.user, "sender_device": self._me.id, "keys": {"ed25519": self._me.ed},
+            "recipient": peer.user, "recipient_keys": {"ed25519": peer.ed},
+        }  # fmt: skip
+        ciphertext = session.encrypt(json.dumps(said, ensure_ascii=False))
+        self._store.put_session(peer.curve, session, heard=False)
+        return {"algorithm": OLM, "sender_key": self._me.curve, "ciphertext": {peer.curve: ciphertext}}
+
+
+def _worn(spoken: Spoken, rules: Mapping[str, Any], now: int) -> bool:
+    """Whether a session is too old or too long. Source: Matrix specification, "m.room.encryption"."""
+    age: object = rules.get("rotation_period_ms")
+    most: object = rules.get("rotation_period_msgs")
+    oldest = age if isinstance(age, int) and age > 0 else OLDEST.total_seconds() * 1000
+    latest = most if isinstance(most, int) and most > 0 else LATEST
+    return spoken.messages >= latest or now - spoken.began >= oldest or now < spoken.began
