@@ -172,7 +172,9 @@ class Options:
     streaming: Literal["off", "edits", "native", "preview"] | None = None  # None: the best the platform offers
     clock: Callable[[], datetime] = _utc_now
     state: Path | None = None  # the private folder of ChannelContext, for what is needed to connect; None: nothing is kept
-    invited: Callable[[Address, Person, bool], bool] | None = None  # may this person bring us into this place (True: one-to-one); None: everybody
+    invited: Callable[[Address, Person, bool], bool] | None = (
+        None  # may this person bring us into this place (True: one-to-one); None: everybody
+    )
 
 
 class ChannelContext(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -26,7 +26,7 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
-from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
+from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.matrix import render
 from channels.matrix.client import MatrixClient
 from channels.matrix.client_wire import Forbidden, SignedOut
@@ -89,6 +89,8 @@ class Matrix:
             raise AuthFailed("channels.matrix.access_token: missing; give an access token or a password")
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(MatrixClient.open(settings.homeserver, settings.access_token or ""))
+            if self._options.state is None and not settings.access_token:
+                stack.push_async_callback(_leave, client)  # a device nobody remembers
             try:
                 async with asyncio.timeout(CONNECT_WITHIN):
                     await self._prove(client)
@@ -243,3 +245,8 @@ class Matrix:
         if self._client is None or self._rooms is None:
             raise NotReady("matrix: not connected")
         return self._client, self._rooms
+
+
+async def _leave(client: MatrixClient) -> None:
+    with suppress(ChannelError):
+        await client.logout()

@@ -65,6 +65,9 @@ class MatrixClient:
             raise AuthFailed(str(refused)) from refused
         self._wire.token = str(answer.get("access_token", ""))
 
+    async def logout(self) -> None:
+        await self._wire.call(Method.POST, ClientPath.v3.logout, {})
+
     async def whoami(self) -> tuple[str, str]:
         """User and device of the token."""
         answer = await self._wire.call(Method.GET, ClientPath.v3.account.whoami)

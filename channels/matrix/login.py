@@ -48,12 +48,12 @@ class Kept:
 
 
 async def sign_in(client: MatrixClient, settings: MatrixSettings, folder: Path | None) -> tuple[str, str]:
-    """User and device. Raises ChannelError. ``folder`` None: nothing is kept, and the device is always the same."""
+    """User and device. Raises ChannelError. ``folder`` None: a new device, which nobody keeps; ``logout`` when done with it."""
     if settings.access_token:
         return await client.whoami()
     password = settings.password or ""
     if folder is None:
-        await client.login(settings.user, password, DEVICE)
+        await client.login(settings.user, password, f"{DEVICE}{secrets.token_hex(4).upper()}")
         return await client.whoami()
     path, whose = folder / "session.json", f"{settings.user} at {settings.homeserver}"
     kept = Kept.read(path, whose)

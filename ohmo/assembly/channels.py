@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
-from channels.contract import Channel, Manifest, Options
+from channels.contract import Address, Channel, Manifest, Options, Person
 from channels.registry import discover, load
 from channels.web.client import Browser
 from ohmo.assembly.accounts import Accounts, activity_of
 from ohmo.config.channels import Opened, open_channels
 from ohmo.config.load import Config
 from ohmo.config.models import ChannelPolicy
-from ohmo.gateway.access import Policy, Roles, Standing
+from ohmo.gateway.access import Access, Policy, Roles, Standing
 from ohmo.gateway.activity import Mode
 from ohmo.gateway.indoors import Indoors
 from ohmo.gateway.link import LinkSettings
@@ -21,15 +21,27 @@ from ohmo.gateway.link import LinkSettings
 INDOORS = ("web", "console")  # platforms that live in this very process, without an SDK
 
 
+@dataclass(slots=True)
+class Door:
+    """Asked by channels whether somebody may bring the bot into a place; nobody may before the house knows its people."""
+
+    access: Access | None = None
+
+    def invited(self, place: Address, person: Person, private: bool) -> bool:
+        return self.access is not None and self.access.may_invite(place, person.id, private=private)
+
+
 @dataclass(frozen=True, slots=True)
 class Wired:
-    """``policy`` and ``activity`` of a channel and account; ``browser``: how control speaks into the web channel; ``broken``: packages that were skipped."""
+    """``policy`` and ``activity`` of a channel and account; ``browser``: how control speaks into the web channel; ``broken``: packages that were skipped;
+    ``door``: waits for the house's ``Access``."""
 
     links: tuple[LinkSettings, ...]
     policy: Callable[[str, str], Policy]
     browser: Browser | None
     broken: tuple[str, ...]
     activity: Callable[[str, str], Mode] = lambda _, __: "off"
+    door: Door = field(default_factory=Door)
 
 
 def manifests() -> tuple[Mapping[str, Manifest], tuple[str, ...]]:
@@ -45,27 +57,28 @@ def wire(config: Config, clock: Callable[[], Any]) -> Wired:
     accounts = Accounts(opened)
     browser: Browser | None = None
     links = [LinkSettings("house", "house", Indoors, config.home.state("house"), _fence(ChannelPolicy()), heavy=False)]
+    door = Door()
     for one in opened:
-        build = _builder(one, clock)
+        label = _label(one, opened)
+        state = config.home.state(label.replace("/", "-"))
+        build = _builder(one, Options(one.policy.streaming, clock, state, door.invited))
         if one.manifest.name in INDOORS:  # one for the life of the process: they hold what people said there
             adapter = build()
             browser = cast("Any", adapter).browser if one.manifest.name == "web" else browser
             build = _always(adapter)
-        label = _label(one, opened)
-        state = config.home.state(label.replace("/", "-"))
         links.append(
             LinkSettings(
                 one.manifest.name, label, build, state, _fence(one.policy), one.policy.streaming, one.manifest.name not in INDOORS,
                 activity_of(one), accounts.meet(one),
             )
         )  # fmt: skip
-    return Wired(tuple(links), accounts.policy, browser, broken, accounts.activity)
+    return Wired(tuple(links), accounts.policy, browser, broken, accounts.activity, door)
 
 
-def _builder(one: Opened, clock: Callable[[], Any]) -> Callable[[], Channel]:
+def _builder(one: Opened, options: Options) -> Callable[[], Channel]:
     def build() -> Channel:
         adapter = cast("Callable[[Any, Options], Channel]", load(one.manifest.adapter))
-        return adapter(one.settings, Options(one.policy.streaming, clock))
+        return adapter(one.settings, options)
 
     return build
 

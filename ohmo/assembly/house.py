@@ -119,6 +119,7 @@ async def build_house(
         open_question=questions.at, per_person=config.sessions.scope == "per_person",
     )  # fmt: skip
     access.learn(await store.people())
+    wired.door.access = access
     await questions.refresh()
     agent = build_agent(config, seams, model, store.grants)
     knot = _Knot(store=store)

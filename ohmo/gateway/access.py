@@ -99,6 +99,16 @@ class Access:
             and not self.revoked(place.channel, place.account, said.person.id)
         )
 
+    def may_invite(self, place: Address, person: str, *, private: bool) -> bool:
+        """Whether the bot follows an invitation: of somebody it knows, into a one-to-one chat where a stranger could ask for access, or into
+        a group where words of this person would be heard."""
+        policy = self._policy(place.channel, place.account)
+        if self.revoked(place.channel, place.account, person) or (policy.dm if private else policy.groups) == "off":
+            return False
+        if self.standing(place.channel, place.account, person) is not None or person in policy.people:
+            return True
+        return policy.dm in ("pairing", "open") if private else _open_group(policy, place) and not policy.people
+
     def may_answer(self, asked: Asked, said: Said) -> bool:
         """Owner and admin answer for anyone, a user for themselves, a guest for nobody."""
         standing = self.standing_of(said)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import json
-import shutil
-from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from channels.contract import Address, ChatId, Edited, Options, Outbound, PersonId, Reacted, TopicId
-from channels.errors import AuthFailed, NotReady, Rejected
-from channels.matrix.adapter import Matrix
-from channels.matrix.settings import MatrixSettings
+from channels.contract import Address, ChatId, Edited, Options, Outbound, PersonId, TopicId
 from channels.testing import FakeContext
-from tests.conformance.channels.stage import deliver, eventually, live, texts
-from tests.platforms.matrix.rig import ENCRYPTION, MatrixRig
+from tests.conformance.channels.stage import deliver, live, texts
+from tests.platforms.matrix.rig import MatrixRig
 from tests.platforms.matrix.rig import rig as matrix_rig
 
 pytestmark = [
@@ -63,7 +57,10 @@ async def test_two_devices_of_two_makers_understand_each_other_and_the_homeserve
         assert await texts(context, 1, task) == ["the secret question"]
         (said,) = await deliver(channel, Outbound(await here(rig), "the **secret** answer"))
         heard = await ada.hears(rig.rooms["dm:ada"], said.message)
-        assert (heard["content"]["body"], heard["content"]["formatted_body"]) == ("the secret answer", "<p>the <strong>secret</strong> answer</p>")
+        assert (heard["content"]["body"], heard["content"]["formatted_body"]) == (
+            "the secret answer",
+            "<p>the <strong>secret</strong> answer</p>",
+        )
         thread = Address("matrix", rig.bot.user, ChatId(rig.rooms["dm:ada"]), TopicId(root))
         (threaded,) = await deliver(channel, Outbound(thread, "in the thread", mentions=(PersonId(ada.account.user),)), f"{KEY}ab")
         inner = await ada.hears(rig.rooms["dm:ada"], threaded.message)

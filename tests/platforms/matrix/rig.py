@@ -20,7 +20,6 @@ from tests.platforms.matrix.person import Person
 from tests.platforms.matrix.proxy import Proxy
 from tests.platforms.matrix.synapse import Account, Synapse, shared
 
-
 ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
 
 

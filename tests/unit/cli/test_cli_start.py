@@ -118,8 +118,8 @@ def test_a_wrong_configuration_is_code_78_and_a_line_for_each_problem(home: Path
             "ohmo: workspace: {home}/config.yaml cannot be used as a folder (File exists); set workspace",
         ),
         (
-            "channels: {matrix: {enabled: true, access_token: x, encryption: true}}",
-            "config.yaml:1: channels.matrix.encryption: true comes in",
+            "channels: {matrix: {enabled: true, access_token: x, homeserver: example.org}}",
+            "config.yaml:1: channels.matrix.homeserver: must be",
         ),
     ],
 )
