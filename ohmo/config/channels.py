@@ -16,7 +16,7 @@ from ohmo.config.source import Path, Plain, Problem, Source
 
 POLICY_KEYS = tuple(ChannelPolicy.model_fields)
 ON_BY_DEFAULT = ("web",)
-LATER = ("discord", "feishu")  # named in config.example.yaml, built later
+LATER = ("feishu",)  # named in config.example.yaml, built later
 LITERAL = "a secret stands in a file that others can read; run chmod 600 on it, or write env:NAME"
 
 

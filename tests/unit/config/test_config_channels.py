@@ -105,9 +105,9 @@ def test_a_wrong_type_of_a_platform_key_has_its_line(home: Path) -> None:
 
 
 def test_unknown_and_later_channels(home: Path) -> None:
-    assert refused(home, "channels: {slak: {}, discord: {enabled: true}, feishu: {app_id: x}}\n") == [
+    assert refused(home, "channels: {slak: {}, feishu: {enabled: true}}\n") == [
         "config.yaml:1: channels.slak: there is no channel 'slak', did you mean slack?",
-        "config.yaml:1: channels.discord: this channel comes in a later version; remove it or set enabled: false",
+        "config.yaml:1: channels.feishu: this channel comes in a later version; remove it or set enabled: false",
     ]
 
 

@@ -1,0 +1,392 @@
+"""The wire to Discord: the only file that knows discord.py, and the one that turns its failures into ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+import zlib
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
+
+import aiohttp
+import discord
+import yarl
+from discord.gateway import DiscordClientWebSocketResponse, DiscordWebSocket, ReconnectWebSocket
+from discord.http import HTTPClient, MultipartParameters, Route
+
+from channels.discord.failures import Lost, Over, Refused, Unreachable, answered, closed, object_of, seconds, settled
+from channels.discord.frames import Frame, Pace
+from channels.errors import NotReady, RateLimited, Rejected
+
+Body = dict[str, Any]
+Result = TypeVar("Result")
+
+# The SDK writes whole bodies on its lower levels, and "Attempting a reconnect" with a traceback on its higher ones.
+logging.getLogger("discord").setLevel(logging.CRITICAL)
+
+_UNSAID = (aiohttp.ClientError, TimeoutError, OSError)
+_CANNOT_CONNECT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError)
+# What the SDK raises for a frame of another shape than it expects.
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
+INTENTS = discord.Intents(
+    guilds=True, guild_messages=True, dm_messages=True, guild_reactions=True, dm_reactions=True, message_content=True
+)  # fmt: skip
+WAITING = 2000  # events taken from the socket but not stored yet; then the socket is not read any more
+
+
+class _Rest(HTTPClient):
+    """The SDK's calls, each tried once: the SDK itself repeats some by itself and sleeps through rate limits, which the house must see."""
+
+    def __init__(self, session: aiohttp.ClientSession, token: str, api_url: str, pace: Pace) -> None:
+        super().__init__(asyncio.get_running_loop())
+        self.token = token
+        self._http, self._api_url, self._pace = session, api_url, pace
+        self._resting: dict[str, float] = {}  # bucket -> when it may be used again
+
+    async def ws_connect(self, url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
+        timeout = aiohttp.ClientWSTimeout(ws_close=2.0)  # pyright: ignore[reportCallIssue] - an attrs class
+        headers = {"User-Agent": self.user_agent}
+        return await self._http.ws_connect(url, max_msg_size=0, timeout=timeout, autoclose=False, headers=headers, compress=compress)
+
+    async def request(self, route: Route, *, files: Any = None, form: Any = None, **options: Any) -> Any:
+        """Raises AuthFailed, RateLimited, Refused; Lost when nobody knows what became of it; NotReady when nothing was sent."""
+        bucket = f"{route.key}:{route.major_parameters}"
+        rest = max(self._resting.get(bucket, 0.0), self._resting.get("", 0.0)) - time.monotonic()
+        if rest > 0:
+            raise RateLimited(rest)
+        headers = {"User-Agent": self.user_agent, "Authorization": f"Bot {self.token}"}
+        body = options.pop("json", None)
+        options.pop("reason", None)
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            options["data"] = json.dumps(body, separators=(",", ":")).encode()
+        if form is not None:
+            options["data"] = data = aiohttp.FormData(quote_fields=False)
+            for part in form:
+                data.add_field(**part)
+        seconds = self._pace.upload if files else self._pace.call
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=self._pace.connect)
+        url = self._api_url + route.url.removeprefix(Route.BASE)  # the SDK's base address is one for the whole process
+        try:
+            async with self._http.request(route.method, url, headers=headers, timeout=timeout, **options) as response:
+                content = await response.read()
+        except _CANNOT_CONNECT as error:
+            raise NotReady(f"Discord: {route.key}: cannot connect: {error}") from error
+        except _UNSAID as error:
+            raise Lost(f"Discord: {route.key}: no answer: {str(error) or type(error).__name__}") from error
+        return self._answer(route.key, bucket, response, content)
+
+    def _answer(self, call: str, bucket: str, response: aiohttp.ClientResponse, content: bytes) -> Any:
+        """Rate limits: an exhausted bucket is left alone until it is full again; a limit for all calls rests them all."""
+        rest = seconds(response.headers, "X-RateLimit-Reset-After")
+        if response.headers.get("X-RateLimit-Remaining") == "0" and rest is not None:
+            self._resting[bucket] = time.monotonic() + rest
+        try:
+            return answered(call, response.status, dict(response.headers), content)
+        except RateLimited as limited:
+            if response.headers.get("X-RateLimit-Global") or response.headers.get("X-RateLimit-Scope") == "global":
+                self._resting[""] = time.monotonic() + limited.retry_after
+            raise  # of one place: whoever asked keeps away from it
+        finally:
+            if len(self._resting) > 500:
+                self._resting = {name: until for name, until in self._resting.items() if until > time.monotonic()}
+
+    async def close(self) -> None:
+        """The session is opened and closed by Wire.open()."""
+
+
+class _Socket(DiscordWebSocket):
+    """The SDK's gateway connection (hello, heartbeats, compression, identify, resume); events go to a line as they came, not into the SDK's
+    model of guilds and members, which costs memory and fails on fields it does not find."""
+
+    line: Line | None = None
+    _text: str | bytes = b""
+
+    @classmethod
+    async def opened(cls, client: discord.Client, line: Line, gateway: str, resume: tuple[str, int] | None) -> _Socket:
+        session, number = resume if resume is not None else (None, None)
+        socket = await cls.from_client(
+            client, initial=True, gateway=yarl.URL(gateway), session=session, sequence=number, resume=resume is not None
+        )
+        socket.line = line
+        socket.hand_on(_Parsers(line, socket))
+        return socket
+
+    def hand_on(self, parsers: dict[str, Callable[[Any], None]]) -> None:
+        self._discord_parsers = parsers
+
+    def mute_after(self, most: float) -> None:
+        """Two heartbeats without any frame, but neither less than five seconds nor more than ``most``."""
+        beat = self._keep_alive.interval if self._keep_alive is not None else None
+        self._max_heartbeat_timeout = min(most, max(5.0, 2 * (beat or most)))
+
+    def log_receive(self, data: Any, /) -> None:
+        self._text = data
+
+    async def received_message(self, msg: Any, /) -> None:
+        if self.line is not None:
+            self.line.heard()
+        self._text = msg
+        try:
+            await super().received_message(msg)
+        except zlib.error as error:  # the stream of compressed frames cannot go on without one of its parts
+            raise ReconnectWebSocket(self.shard_id) from error
+        except _UNREADABLE as error:
+            if self.line is None:
+                raise NotReady(f"Discord: the gateway's hello cannot be read: {type(error).__name__}") from error
+            self.line.take(Frame(self.session_id or "", self.sequence or 0, "", None, self._text))
+
+
+class _Parsers(dict[str, Callable[[Any], None]]):
+    """In place of the SDK's parsers: hands every event on by its name."""
+
+    def __init__(self, line: Line, socket: _Socket) -> None:
+        self._line, self._socket = line, socket
+
+    def __missing__(self, event: str) -> Callable[[Any], None]:
+        return partial(self._hand_on, event)
+
+    def _hand_on(self, event: str, data: Any) -> None:
+        session, number = self._socket.session_id or "", self._socket.sequence or 0
+        whole = cast("Body", data) if isinstance(data, dict) else None
+        self._line.take(Frame(session, number, event, whole, None if whole is not None else cast("object", data)))
+
+
+class Line:
+    """One gateway connection, identified or resumed, from its hello to its end."""
+
+    def __init__(self) -> None:
+        self.heard: Callable[[], None] = lambda: None  # at every frame
+        self._frames: deque[Frame] = deque()
+        self._arrived, self._room = asyncio.Event(), asyncio.Event()
+        self._socket: _Socket | None = None
+
+    async def open(self, client: discord.Client, gateway: str, resume: tuple[str, int] | None, pace: Pace) -> None:
+        """Raises NotReady, AuthFailed, Over. A handshake that fails is told here; inside the SDK's own loop it would kill the client."""
+        try:
+            async with asyncio.timeout(pace.hello):
+                self._socket = await _Socket.opened(client, self, gateway, resume)
+        except TimeoutError:
+            raise Unreachable(f"Discord: no gateway hello within {pace.hello:g} s") from None
+        except (aiohttp.ClientConnectionError, aiohttp.WSServerHandshakeError) as error:
+            raise Unreachable(f"Discord: the gateway cannot be reached: {str(error) or type(error).__name__}") from error
+        except (ReconnectWebSocket, discord.ConnectionClosed, aiohttp.ClientError, OSError) as error:
+            raise self._why(error, "Discord: the gateway cannot be reached") from error
+        self._socket.mute_after(pace.mute)
+
+    async def ready(self, within: float) -> None:
+        """Until Discord took us in: from now on nothing is said that we do not hear. Raises NotReady, AuthFailed."""
+        try:
+            async with asyncio.timeout(within):
+                while not any(frame.event == "READY" for frame in self._frames):
+                    await self._poll()
+        except TimeoutError:
+            raise NotReady(f"Discord: no READY within {within:g} s") from None
+
+    async def pump(self) -> None:
+        """Reads until the connection is over. Raises Over, AuthFailed."""
+        while True:
+            await self._poll()
+            while len(self._frames) >= WAITING:
+                self._room.clear()
+                await self._room.wait()
+
+    async def _poll(self) -> None:
+        assert self._socket is not None
+        try:
+            await self._socket.poll_event()
+        except (ReconnectWebSocket, discord.ConnectionClosed, aiohttp.ClientError, OSError) as error:
+            raise self._why(error, "Discord: the gateway connection was lost") from error
+
+    def take(self, frame: Frame) -> None:
+        self._frames.append(frame)
+        self._arrived.set()
+
+    async def frames(self, within: float) -> list[Frame]:
+        """All that are there, in order, after waiting for the first; none after ``within`` seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._arrived.wait()
+        self._arrived.clear()
+        found = list(self._frames)
+        self._frames.clear()
+        self._room.set()
+        return found
+
+    async def close(self) -> None:
+        """Codes 1000 and 1001 would end the session, which is meant to be resumed (Gateway, "Disconnecting")."""
+        if self._socket is not None:
+            with contextlib.suppress(aiohttp.ClientError, OSError, RuntimeError):
+                await self._socket.close(code=4000)
+
+    def _why(self, error: Exception, text: str) -> Exception:
+        code = error.code if isinstance(error, discord.ConnectionClosed) else None
+        if code is None and self._socket is not None:
+            code = self._socket.socket.close_code
+        if isinstance(error, ReconnectWebSocket) and not error.resume:
+            return Over("Discord: the gateway session is not valid any more", resume=False)
+        reason = f"{text}: {str(error) or type(error).__name__}" if isinstance(error, aiohttp.ClientError | OSError) else text
+        return closed(code, reason)
+
+
+class Wire:
+    """REST and gateway of one bot. Every failure is a ChannelError; nothing is repeated here but reads, which wait for their rate limit."""
+
+    def __init__(self, token: str, api_url: str, pace: Pace) -> None:
+        self.pace = pace
+        self._token, self._api_url = token, api_url
+        self._http: _Rest | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._client: discord.Client | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[None]:
+        far = urlsplit(self._api_url).hostname not in {"127.0.0.1", "localhost", "::1"}  # a proxy variable must not divert loopback
+        connector = aiohttp.TCPConnector(limit=32, keepalive_timeout=60)
+        async with aiohttp.ClientSession(
+            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=far, ws_response_class=DiscordClientWebSocketResponse
+        ) as session:
+            client = discord.Client(
+                intents=INTENTS, max_messages=None, member_cache_flags=discord.MemberCacheFlags.none(), chunk_guilds_at_startup=False
+            )
+            async with client:  # gives the SDK its loop
+                self._session, self._client = session, client
+                self._http = client.http = _Rest(session, self._token, self._api_url, self.pace)
+                try:
+                    yield
+                finally:
+                    self._session = self._client = self._http = None
+
+    @property
+    def http(self) -> HTTPClient:
+        if self._http is None:
+            raise NotReady("Discord: not connected")
+        return self._http
+
+    # gateway
+
+    async def gateway(self) -> str:
+        """Get Gateway Bot: where to connect. Raises NotReady when Discord allows no more sessions today."""
+        try:
+            found = await self.read(lambda http: http.request(Route("GET", "/gateway/bot")))
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+            found = await self.read(lambda http: http.request(Route("GET", "/gateway")))
+        limit = object_of(object_of(found).get("session_start_limit"))
+        if limit.get("remaining") == 0:
+            raise NotReady(f"Discord: no gateway session is left for {float(limit.get('reset_after') or 0) / 60_000:.0f} minutes")
+        url = object_of(found).get("url")
+        if not isinstance(url, str) or not url.startswith(("ws://", "wss://")):
+            raise NotReady("Discord: Get Gateway Bot gave no address")
+        return url
+
+    async def dial(self, gateway: str, resume: tuple[str, int] | None = None) -> Line:
+        """A new connection; whoever dials closes it. ``resume``: session and number of its last event. Raises NotReady, AuthFailed."""
+        if self._client is None:
+            raise NotReady("Discord: not connected")
+        line = Line()
+        try:
+            await line.open(self._client, gateway, resume, self.pace)
+            if resume is None:
+                await line.ready(self.pace.hello)
+        except BaseException:
+            await line.close()
+            raise
+        return line
+
+    # REST
+
+    async def read(self, call: Callable[[HTTPClient], Coroutine[Any, Any, Result]]) -> Result:
+        """A call without effect, or one whose repeat is harmless; a rate limit is waited for."""
+        while True:
+            try:
+                return await settled(call(self.http), once=False)
+            except RateLimited as limited:
+                if limited.retry_after > 300:
+                    raise
+                await asyncio.sleep(limited.retry_after)
+
+    async def write(self, call: Callable[[HTTPClient], Coroutine[Any, Any, Result]], *, once: bool = False) -> Result:
+        """``once``: a second identical call may show a second message, so an unknown outcome is Ambiguous instead of NotReady."""
+        return await settled(call(self.http), once=once)
+
+    async def who(self) -> Body:
+        """Get Current User. Raises AuthFailed."""
+        return object_of(await self.read(lambda http: http.request(Route("GET", "/users/@me"))))
+
+    async def post(self, channel: str, body: Body, paths: Sequence[Path] = ()) -> Body:
+        """Create Message; with files as multipart/form-data (Reference, "Uploading files")."""
+        with contextlib.ExitStack() as opened:
+            files = [_opened(path) for path in paths]
+            for file in files:
+                opened.callback(file.close)
+            form: list[dict[str, Any]] = [{"name": "payload_json", "value": json.dumps(body)}]
+            for index, file in enumerate(files):
+                media = "application/octet-stream"
+                form.append({"name": f"files[{index}]", "value": file.fp, "filename": file.filename, "content_type": media})
+            params = MultipartParameters(payload=body, multipart=form if files else None, files=files or None)
+            found = await self.write(lambda http: http.send_message(channel, params=params), once=True)
+        return object_of(found)
+
+    async def edit(self, channel: str, message: str, body: Body) -> None:
+        params = MultipartParameters(payload=body, multipart=None, files=None)
+        await self.write(lambda http: http.edit_message(channel, message, params=params))
+
+    async def call(self, method: str, path: str, body: object = None, **parameters: str) -> Any:
+        """A call the SDK has no method of its own for, or hides behind its models; its repeat is harmless."""
+        options: Body = {} if body is None else {"json": body}
+        return await self.write(lambda http: http.request(Route(method, path, **parameters), **options))
+
+    async def history(self, channel: str, *, after: int | None = None, before: int | None = None, limit: int = 100) -> list[Body]:
+        """Get Channel Messages: at most 100 rows."""
+        rows: Any = await self.read(lambda http: http.logs_from(channel, limit, before=before, after=after))
+        return [row for one in cast("list[object]", rows) if (row := object_of(one)).get("id")] if isinstance(rows, list) else []
+
+    async def download(self, url: str, path: Path, limit: int) -> bool:
+        """The bytes of an attachment into ``path``; False when its address has expired. The token stays here."""
+        if not self._is_discord(url):
+            raise Rejected(f"Discord: the file is not on Discord's hosts ({urlsplit(url).hostname})")
+        if self._session is None:
+            raise NotReady("Discord: not connected")
+        timeout = aiohttp.ClientTimeout(total=self.pace.upload, sock_connect=self.pace.connect, sock_read=self.pace.call)
+        try:
+            async with self._session.get(url, timeout=timeout, allow_redirects=False) as response:
+                if response.status in {401, 403, 404, 410}:
+                    return False
+                if response.status == 429:
+                    raise RateLimited(seconds(response.headers, "Retry-After") or 5.0)
+                if response.status != 200:
+                    raise NotReady(f"Discord: the file could not be fetched: HTTP {response.status}")
+                got = 0
+                with path.open("wb") as out:
+                    async for chunk in response.content.iter_chunked(1 << 16):
+                        got += len(chunk)
+                        if got > limit:
+                            raise Rejected(f"Discord: the file has more than {limit} bytes")
+                        out.write(chunk)
+                return True
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise NotReady(f"Discord: the file could not be fetched: {type(error).__name__}") from error
+
+    def _is_discord(self, url: str) -> bool:
+        parts, ours = urlsplit(url), urlsplit(self._api_url)
+        if (parts.scheme, parts.netloc) == (ours.scheme, ours.netloc):
+            return True
+        host = parts.hostname or ""
+        return parts.scheme == "https" and host.endswith((".discordapp.com", ".discordapp.net", ".discord.com"))
+
+
+def _opened(path: Path) -> discord.File:
+    try:
+        return discord.File(path, filename=path.name)
+    except OSError as error:
+        raise Rejected(f"Discord: {path} cannot be read: {error.strerror}") from error

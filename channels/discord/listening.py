@@ -1,0 +1,241 @@
+"""Hearing Discord: events become stored arrivals, then the session's number moves on; a channel's live events wait behind its catch-up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from typing import Any, cast
+
+from channels.contract import Arrival, ChannelContext, Clock, Cursor
+from channels.discord import inbound
+from channels.discord.catching_up import CatchUp
+from channels.discord.client import Line, Wire
+from channels.discord.failures import Over, Refused, Unreachable
+from channels.discord.frames import Frame
+from channels.discord.inbound import Body, Malformed, Spot
+from channels.discord.memory import Memory, Session, number_of, session_from
+from channels.discord.presses import Presses
+from channels.errors import AuthFailed, Unavailable
+from channels.quarantine import Quarantine
+
+_log = logging.getLogger(__name__)
+
+SAVED_EVERY = 2.0  # seconds between two notes of how far the session was stored: a restart hears so much twice, and keys are equal
+RESUMABLE = 600.0  # seconds after which Discord is not even asked whether it still has the session
+GUILDS_WITHIN = 10.0  # seconds for the guilds to tell of themselves; one that is out of order may take hours
+_PLACES = frozenset({"CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE"})
+
+
+class Listening:
+    """One ``receive``: gateway connections one after the other, until one of them cannot be followed by the next at once."""
+
+    def __init__(self, wire: Wire, context: ChannelContext, account: str, presses: Presses, clock: Clock) -> None:
+        self._wire, self._context, self._presses, self._clock = wire, context, presses, clock
+        self._memory = Memory(account, clock)
+        self._aside = Quarantine(context.state / "malformed")
+        self._session: Session | None = None
+        self._former: Session | None = None  # of a life or connection before: it still holds what was not stored
+        self._fresh: Session | None = None  # kept while the former one is asked
+        self._began = self._saved = 0.0
+        self._dirty = False
+
+    async def run(self, gateway: str, line: Line | None) -> None:
+        """``line``: a fresh connection, if there is one. Raises ChannelError, or Unavailable from ``publish``."""
+        self._former = session_from(await self._context.cursor("session"), self._clock(), RESUMABLE)
+        self._memory.known.load(await self._context.cursor("places"))
+        try:
+            async with asyncio.TaskGroup() as group:
+                catch_up = CatchUp(self._wire, self._context, self._memory, self._aside, self._deliver, group)
+                while True:
+                    began = time.monotonic()
+                    line = line or await self._dial(gateway)
+                    try:
+                        await self._connection(line, catch_up)
+                    except Over as over:
+                        self._ended(over, time.monotonic() - began)
+                    finally:
+                        await line.close()
+                    line = None
+        except BaseExceptionGroup as failed:
+            raise _first(failed) from None
+
+    async def _dial(self, gateway: str) -> Line:
+        """Resumes the session, at its own address and then at everybody's; a new one begins when there is none."""
+        session = self._session
+        if session is None:
+            return await self._wire.dial(gateway)
+        try:
+            return await self._wire.dial(session.url, (session.id, session.number))
+        except Unreachable:
+            return await self._wire.dial(gateway, (session.id, session.number))
+
+    def _ended(self, over: Over, lasted: float) -> None:
+        """What the next connection does. Raises Over when the house had better wait: longer each time."""
+        planned = isinstance(over, _TurnBack)
+        if not over.resume:
+            self._session, self._fresh = self._fresh, None
+        if lasted < self._wire.pace.rest and over.resume and not planned:
+            raise over
+        _log.info("discord: %s; connecting again", over)
+
+    async def _connection(self, line: Line, catch_up: CatchUp) -> None:
+        line.heard = self._context.heard
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(line.pump(), name="discord gateway")
+                await self._live(line, catch_up)
+        except BaseExceptionGroup as failed:
+            raise _first(failed) from None
+
+    async def _live(self, line: Line, catch_up: CatchUp) -> None:
+        while True:
+            frames = await line.frames(1.0)
+            ready: dict[str, list[Frame]] = {}
+            for frame in frames:
+                if frame.data is None:
+                    self._pass_over(f"a frame {frame.event} that cannot be read", frame.raw)
+                elif (chat := await self._note(frame, frame.data, catch_up)) is not None:
+                    (catch_up.waiting if chat in catch_up.waiting else ready).setdefault(chat, []).append(frame)
+            await _all(self._deliver(chat, told) for chat, told in ready.items())
+            if frames or self._dirty:
+                await self._remember(frames, catch_up)
+            self._look_back(catch_up)
+
+    async def _note(self, frame: Frame, data: Body, catch_up: CatchUp) -> str | None:
+        """What an event tells of sessions and places is learnt at once; the channel, when it says something itself."""
+        guilds = self._memory.guilds
+        try:
+            match frame.event:
+                case "READY":
+                    await self._ready(frame, data, catch_up)
+                case "RESUMED":
+                    self._fresh = None
+                case "GUILD_CREATE" if not data.get("unavailable"):
+                    guilds.learn(data, self._memory.account)
+                    catch_up.guild(data)
+                case "GUILD_DELETE":
+                    if not data.get("unavailable"):
+                        guilds.forget(str(data.get("id")))
+                        catch_up.gone(str(data.get("id")))
+                case "GUILD_MEMBER_UPDATE":
+                    guilds.member(data, str(data.get("guild_id")), self._memory.account)
+                case "THREAD_LIST_SYNC":
+                    for thread in cast("list[Any]", data.get("threads") or []):
+                        guilds.note(thread, str(data.get("guild_id") or ""))
+                case event if event in _PLACES and data.get("guild_id"):
+                    guilds.note(data)
+                case event if event.startswith(("MESSAGE_", "INTERACTION_")):
+                    return await self._speaks(data)
+                case _:
+                    pass
+        except (Malformed, TypeError, AttributeError) as error:
+            self._pass_over(f"{frame.event}: {error}", data)
+        return None
+
+    async def _speaks(self, data: Body) -> str:
+        spots = self._memory.guilds.spots
+        chat, guild, channel = inbound.chat_of(data), data.get("guild_id"), data.get("channel")
+        if chat and guild and chat not in spots:
+            if isinstance(channel, dict):  # an interaction brings its channel with it
+                spots[chat] = inbound.spot_of(cast("Body", channel), str(guild))
+            else:
+                spots[chat] = await self._look_up(chat, str(guild))
+        return chat
+
+    async def _look_up(self, chat: str, guild: str) -> Spot:
+        """A channel that no event told of: a thread that wakes up, or any after a resumed session. Unknown for good: a plain channel."""
+        try:
+            return inbound.spot_of(cast("Body", await self._wire.read(lambda http: http.get_channel(chat))), guild)
+        except (Refused, Malformed) as error:
+            _log.info("discord: channel %s cannot be looked up: %s", chat, error)
+            return Spot(guild)
+
+    async def _ready(self, frame: Frame, data: Body, catch_up: CatchUp) -> None:
+        """A session of our own begins; what was said before it is fetched."""
+        guilds: Any = data.get("guilds")
+        self._session = Session(frame.session, str(data.get("resume_gateway_url")), frame.number)
+        self._began, self._saved = time.monotonic(), 0.0
+        await catch_up.begin([str(one.get("id")) for one in cast("list[Body]", guilds)] if isinstance(guilds, list) else [])
+
+    def _look_back(self, catch_up: CatchUp) -> None:
+        """The session of a former life is resumed once, when the guilds have told of themselves: it knows what no history tells, a first
+        direct message among it, and goes on as ours. When Discord does not have it any more, the new one is resumed instead."""
+        if self._former is None or self._session is None:
+            return
+        if not catch_up.absent or time.monotonic() - self._began > GUILDS_WITHIN:
+            self._fresh, self._session, self._former = self._session, self._former, None
+            raise _TurnBack("Discord: the session of the life before goes on", resume=True)
+
+    async def _remember(self, frames: list[Frame], catch_up: CatchUp) -> None:
+        """How far the session is stored: past nothing that still waits behind a catch-up. Before the former one was asked, it stays noted."""
+        session = self._session
+        if session is None:
+            return
+        session.number = max([session.number, *(frame.number for frame in frames if frame.session == session.id)])
+        if self._former is not None:
+            return
+        waiting = [frame.number for frames in catch_up.waiting.values() for frame in frames if frame.session == session.id]
+        self._dirty = True
+        if time.monotonic() - self._saved >= SAVED_EVERY:
+            self._saved = time.monotonic()
+            self._dirty = bool(waiting)
+            stored = min([session.number, *(number - 1 for number in waiting)])
+            await self._context.publish([], Cursor("session", session.written(stored, self._clock())))
+
+    # delivering
+
+    async def _deliver(self, chat: str, frames: list[Frame]) -> None:
+        """Store what the events say; only then are pressed buttons and commands answered. Unavailable ends the connection before its number
+        moved: Discord tells it again."""
+        arrivals: dict[str, Arrival] = {}
+        answered: list[Body] = []
+        newest = 0
+        for frame in frames:
+            data = frame.data or {}
+            try:
+                for arrival in inbound.read(frame.event, data, self._memory.place, f"{frame.session}:{frame.number}"):
+                    arrivals.setdefault(arrival.key, arrival)
+                    self._memory.follow(arrival, chat)
+            except Malformed as error:
+                self._pass_over(f"{frame.event}: {error}", data, f"{frame.event}-{data.get('id')}")
+                continue
+            if frame.event == "MESSAGE_CREATE":
+                newest = max(newest, number_of(str(data.get("id"))) or 0)
+            elif frame.event == "INTERACTION_CREATE":
+                answered.append(data)
+        if arrivals:
+            await self._memory.store(self._context, list(arrivals.values()), self._memory.known.cursor(chat, newest) if newest else None)
+        for data in answered:
+            self._presses.taken(data)
+
+    def _pass_over(self, what: str, frame: object, name: str = "") -> None:
+        self._aside.keep(frame, name)
+        _log.warning("discord: %s (%d so far); it was skipped, the connection goes on", what, self._aside.count)
+
+
+class _TurnBack(Over):
+    """Not an end: the next connection resumes another session."""
+
+
+async def _all(works: Iterable[Any]) -> None:
+    """Runs them side by side, all of them to their end; then the first failure is raised."""
+    results = await asyncio.gather(*works, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What really failed: refused credentials and a store that cannot, before a connection that ended."""
+    leaves: list[BaseException] = []
+    todo: list[BaseException] = [group]
+    while todo:
+        error = todo.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            todo += list(cast("BaseExceptionGroup[BaseException]", error).exceptions)
+        else:
+            leaves.append(error)
+    wanted = (AuthFailed, Unavailable, Over)
+    return next((leaf for kind in wanted for leaf in leaves if isinstance(leaf, kind)), leaves[0])

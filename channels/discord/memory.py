@@ -1,0 +1,211 @@
+"""What the adapter remembers of Discord: guilds' channels and roles, how far each channel was read, whom it talks to, its session."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, cast
+
+from channels.contract import Answer, Arrival, ChannelContext, Clock, Cursor, Inbound
+from channels.discord.inbound import Body, Malformed, Place, Spot, order, spot_of
+
+DIRECT = 200  # direct conversations whose names are kept: Discord lists none to a bot
+FOLLOWED = 200  # threads that were addressed to us
+SAID = 2000  # messages whose author is remembered, for deletions, which do not name one
+READABLE = frozenset({0, 2, 5, 13})  # Channel types with messages of their own: text, voice, announcement, stage
+THREADS = frozenset({10, 11, 12})
+FORUMS = frozenset({15, 16})  # forum and media channels hold threads only
+
+
+@dataclass(slots=True)
+class Session:
+    """A gateway session that can be resumed. ``number``: of the last event that was taken from it."""
+
+    id: str
+    url: str
+    number: int
+
+    def written(self, stored: int, at: datetime) -> str:
+        """``stored``: the last event whose arrivals are stored, and all before it."""
+        return json.dumps(asdict(self) | {"number": stored, "at": at.timestamp()})
+
+
+def session_from(value: str | None, at: datetime, most: float) -> Session | None:
+    """From a cursor, unless it is older than ``most`` seconds: Discord keeps sessions for minutes only."""
+    body = _object(value)
+    try:
+        if not 0 <= at.timestamp() - float(body["at"]) <= most:
+            return None
+        return Session(str(body["id"]), str(body["url"]), int(body["number"]))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+@dataclass(slots=True)
+class Guilds:
+    """Channels, threads and roles as guilds' events tell them."""
+
+    spots: dict[str, Spot] = field(default_factory=dict[str, Spot])
+    roles: dict[str, str] = field(default_factory=dict[str, str])
+    ours: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])  # guild -> roles of ours
+
+    def learn(self, guild: Body, account: str) -> None:
+        """GUILD_CREATE: channels, active threads, roles, and of the members ourselves."""
+        number = _id(guild)
+        for channel in [*rows_of(guild, "channels"), *rows_of(guild, "threads")]:
+            self.note(channel, number)
+        managed: set[str] = set()
+        for role in rows_of(guild, "roles"):
+            tags: Any = role.get("tags")
+            self.roles[_id(role)] = str(role.get("name", ""))
+            if isinstance(tags, dict) and cast("Body", tags).get("bot_id") == account:
+                managed.add(_id(role))
+        self.ours[number] = managed
+        for member in rows_of(guild, "members"):
+            self.member(member, number, account)
+
+    def member(self, member: Body, guild: str, account: str) -> None:
+        """Our roles; @everyone, whose id is the guild's, is nobody's."""
+        user: Any = member.get("user")
+        roles: Any = member.get("roles")
+        if isinstance(user, dict) and cast("Body", user).get("id") == account and isinstance(roles, list):
+            self.ours.setdefault(guild, set()).update(str(role) for role in cast("list[object]", roles) if role != guild)
+
+    def note(self, channel: Body, guild: str = "") -> None:
+        self.spots[_id(channel)] = spot_of(channel, guild)
+
+    def forget(self, guild: str) -> None:
+        self.spots = {number: spot for number, spot in self.spots.items() if spot.guild != guild}
+        self.ours.pop(guild, None)
+
+
+@dataclass(slots=True)
+class Known:
+    """What survives a restart in cursors: where we are spoken to, and how far each channel was read."""
+
+    direct: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
+    threads: OrderedDict[str, tuple[str, str]] = field(default_factory=OrderedDict[str, tuple[str, str]])  # thread -> parent, guild
+    since: dict[str, int] = field(default_factory=dict[str, int])
+    authors: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])
+    changed: bool = False  # ``direct`` or ``threads`` differ from their cursor
+
+    def load(self, value: str | None) -> None:
+        """The cursor of places; one that cannot be read counts as none."""
+        body = _object(value)
+        direct, threads = body.get("direct"), body.get("threads")
+        if isinstance(direct, list):
+            self.direct.update(dict.fromkeys(str(one) for one in cast("list[object]", direct)))
+        if isinstance(threads, dict):
+            for thread, where in cast("dict[str, Any]", threads).items():
+                if isinstance(where, list) and len(cast("list[object]", where)) == 2:
+                    parent, guild = cast("list[object]", where)
+                    self.threads[thread] = (str(parent), str(guild))
+
+    def places(self) -> Cursor:
+        self.changed = False
+        return Cursor("places", json.dumps({"direct": list(self.direct), "threads": self.threads}))
+
+    def meet(self, channel: str) -> None:
+        self.changed = _newest(self.direct, channel, None, DIRECT) or self.changed
+
+    def follow(self, thread: str, spot: Spot) -> None:
+        self.changed = _newest(self.threads, thread, (spot.parent, spot.guild), FOLLOWED) or self.changed
+
+    def said(self, message: str, author: str) -> None:
+        _newest(self.authors, message, author, SAID)
+
+    def cursor(self, channel: str, newest: int) -> Cursor:
+        """Everything up to ``newest`` is read; never goes back."""
+        self.since[channel] = max(newest, self.since.get(channel, 0))
+        return Cursor(channel, str(self.since[channel]))
+
+
+@dataclass(slots=True)
+class Memory:
+    """Of one bot. ``place``: what a pure reader needs of it, as it stands now."""
+
+    account: str
+    clock: Clock
+    guilds: Guilds = field(default_factory=Guilds)
+    known: Known = field(default_factory=Known)
+
+    @property
+    def place(self) -> Place:
+        ours = set[str]().union(*self.guilds.ours.values())
+        known, guilds = self.known, self.guilds
+        return Place(
+            self.account,
+            self.clock,
+            guilds.spots,
+            guilds.roles,
+            ours,
+            known.threads.__contains__,
+            lambda message: known.authors.get(message, ""),
+        )
+
+    def follow(self, said: Arrival, chat: str) -> None:
+        """A thread in which we were called stays ours to hear, and a direct conversation findable, also after a restart."""
+        if isinstance(said, Inbound):
+            self.known.said(said.message, said.person.id)
+        if isinstance(said, Answer) or (isinstance(said, Inbound) and said.addressed):
+            spot = self.guilds.spots.get(chat)
+            if spot is None:
+                self.known.meet(chat)
+            elif said.address.topic is not None:
+                self.known.follow(chat, spot)
+
+    async def store(self, context: ChannelContext, arrivals: Sequence[Arrival], cursor: Cursor | None) -> None:
+        """First where, then what: a death in between costs nothing. Raises Unavailable."""
+        if self.known.changed:
+            await context.publish([], self.known.places())
+        if arrivals or cursor is not None:
+            await context.publish(sorted(arrivals, key=lambda arrival: arrival.order), cursor)
+
+
+def number_of(value: str | None) -> int | None:
+    """A cursor's number; None for anything else, which only fetches more than needed."""
+    return int(value) if value is not None and value.isascii() and value.isdigit() and len(value) <= 20 else None
+
+
+def newest_in(channel: Body) -> int | None:
+    """last_message_id; None when it is not told. A channel without messages has null there: 0."""
+    if "last_message_id" not in channel:
+        return None
+    return number_of(str(channel["last_message_id"])) or 0
+
+
+def sorted_by_id(rows: list[Body]) -> list[Body]:
+    return sorted({_id(row): row for row in rows}.values(), key=lambda row: order(_id(row)))
+
+
+def _newest(kept: OrderedDict[str, Any], name: str, value: object, most: int) -> bool:
+    """Whether it was new."""
+    new = name not in kept
+    kept[name] = value
+    kept.move_to_end(name)
+    while len(kept) > most:
+        kept.popitem(last=False)
+    return new
+
+
+def _object(value: str | None) -> Mapping[str, Any]:
+    try:
+        body: Any = json.loads(value or "{}")
+    except ValueError:
+        body = {}
+    return cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+
+
+def rows_of(body: Body, name: str) -> list[Body]:
+    rows: Any = body.get(name)
+    return [cast("Body", row) for row in cast("list[object]", rows) if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _id(body: Body) -> str:
+    value: Any = body.get("id")
+    if not isinstance(value, str) or number_of(value) is None:
+        raise Malformed("id is no id")
+    return value

@@ -1,0 +1,1 @@
+"""Loopback Discord for tests."""
