@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,5 +125,7 @@ def user_of(environ: Mapping[str, str]) -> str:
         return environ.get("USER", "") or str(os.geteuid())
 
 
-def shown(command: Sequence[str]) -> str:
-    return shlex.join(command)
+def reason_in(lines: Sequence[str]) -> str:
+    """The line with which the daemon said last why it does not start; empty when there is none."""
+    said = [line for line in lines if line.startswith("ohmo: ") or ".yaml:" in line[:200] or ".env:" in line[:200]]
+    return said[-1].removeprefix("ohmo: ") if said else ""

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ohmo.processes.family import adopt_orphans
+from ohmo.service.contract import reason_in
 
 FINAL = (0, 1, 2, 3, 75, 78)  # exit codes after which another start would end the same way, or nobody wants one
 _LOG_SIZE = 5 * 1024 * 1024  # bytes of service.log; one older file is kept
@@ -232,13 +233,9 @@ class Supervisor:
         with suppress(OSError):
             with self._log.open("rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
-                said = [
-                    line
-                    for line in file.read().decode("utf-8", "replace").splitlines()
-                    if line.startswith("ohmo: ") or ".yaml:" in line[:200]
-                ]
+                said = reason_in(file.read().decode("utf-8", "replace").splitlines())
             if said:
-                return said[-1].removeprefix("ohmo: ")
+                return said
         return f"exit code {code}; ohmo service logs says why"
 
     def _write(self, state: str, detail: str) -> None:

@@ -19,6 +19,7 @@ from ohmo.service.contract import (
     ServiceFailed,
     Standing,
     State,
+    reason_in,
     search_path,
     user_of,
 )
@@ -41,10 +42,10 @@ ExecStart={command}
 ExecReload=/bin/kill -HUP $MAINPID
 WorkingDirectory={folder}
 {environment}
-# 1, 2, 3 will never start, 75 another instance, 78 configuration: starting again would not help
+# 1, 2, 3 will never start, 75 another instance, 78 configuration, 203 and 217 no such program or user: starting again would not help
 Restart=on-failure
 RestartSec=1
-RestartPreventExitStatus=1 2 3 75 78
+RestartPreventExitStatus=1 2 3 75 78 203 217
 # the event loop itself feeds this; what hangs is ended with SIGABRT, and the stack of every thread is in the log
 WatchdogSec={watchdog}
 TimeoutStartSec=300
@@ -90,7 +91,7 @@ DevicePolicy=closed
 # no namespaces: the sandbox for tools is then the one of Landlock and seccomp
 RestrictNamespaces=yes
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
-SystemCallFilter=@system-service
+SystemCallFilter=@system-service @sandbox
 SystemCallFilter=~@privileged @resources
 SystemCallErrorNumber=EPERM
 """
@@ -213,8 +214,7 @@ class Systemd:
     def _reason(self) -> str:
         """What the daemon said last."""
         ran = self._run(("journalctl", *self._which_unit(), "-n", "40", "-o", "cat", "--no-pager", "-q"), 15)
-        own = [line for line in ran.out.splitlines() if line.startswith("ohmo: ")]
-        return own[-1].removeprefix("ohmo: ") if own else ""
+        return reason_in(ran.out.splitlines())
 
     def _which_unit(self) -> tuple[str, ...]:
         return ("-u", UNIT) if self._system else ("--user", "-u", UNIT)
@@ -279,7 +279,7 @@ def read_standing(found: Mapping[str, str]) -> Standing:
     state = states.get(active, "stopped")
     if active == "activating":
         state = "restarting" if sub == "auto-restart" else "starting"
-    detail = found.get("StatusText", "")
+    detail = found.get("StatusText", "") if state in ("running", "starting") else ""
     if state == "failed":
         detail = f"{found.get('Result', '')}, exit code {found.get('ExecMainStatus', '?')}; ohmo service logs says why"
     return Standing(state, _number(found.get("MainPID")) or None, _number(found.get("NRestarts")), detail)
