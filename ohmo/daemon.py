@@ -174,7 +174,7 @@ def _leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 async def _live(config: Config, order: Order, seams: Seams, word: _Word) -> int:
     """One life after the other: each ends with a signal, or with a configuration to go on with."""
-    stopping, rereading = asyncio.Event(), Rereading(order.reread)
+    stopping, rereading = asyncio.Event(), Rereading(order.reread, config.file)
     last: Config | None = None
     with signals(stopping.set, abort=lambda: os._exit(FAILED), reload=rereading.asked.set):
         async with heartbeat(seams.environ):

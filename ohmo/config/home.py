@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -76,6 +77,10 @@ class Home:
         try:
             if self.foreign() and not beside:
                 raise ConfigError(f"{self.root} belongs to another program (it holds gateway.json); set OHMO_HOME to a folder of its own")
+            if os.geteuid() == 0 and (owner := self._owner()) != 0:
+                raise ConfigError(
+                    f"{self.root} belongs to {_user(owner)}, and what root writes there they could not read; run it as them: sudo -u {_user(owner)}"
+                )
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.root.stat().st_uid == os.geteuid() and stat.S_IMODE(self.root.stat().st_mode) & 0o077:
                 self.root.chmod(0o700)
@@ -86,6 +91,17 @@ class Home:
         for folder in (self.root, *(self.root / name for name in FOLDERS)):
             if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
                 raise ConfigError(f"{folder}: not readable and writable for you; chown and chmod it, or set OHMO_HOME to a folder you own")
+
+    def _owner(self) -> int:
+        """Whose the folder is, or the one it would be made in."""
+        return next(folder for folder in (self.root, *self.root.parents) if folder.exists()).stat().st_uid
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def find_home(environ: Mapping[str, str]) -> Home:

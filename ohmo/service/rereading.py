@@ -21,21 +21,22 @@ Stamp = tuple[int, int, int] | None
 class Rereading:
     """``reread`` loads the configuration afresh and raises ConfigError. ``asked``: somebody wants it now (SIGHUP)."""
 
-    def __init__(self, reread: Callable[[], Config], *, look: float = LOOK) -> None:
+    def __init__(self, reread: Callable[[], Config], file: Path | None, *, look: float = LOOK) -> None:
         self._reread, self._look = reread, look
+        self._seen = _stamp(file)  # taken at once: what changes while the house is being built is noticed too
         self.asked = asyncio.Event()
         self.problem = ""
 
     async def changed(self, present: Config, tell: Callable[[str], Awaitable[object]]) -> Config:
         """Waits for a configuration that loads and differs from ``present`` (or was asked for). ``tell`` hears of one that does not load."""
-        seen = before = _stamp(present.file)
+        before = self._seen
         while True:
             asked = await self._wait()
             now = _stamp(present.file)
-            if not asked and (now == seen or now != before):
+            if not asked and (now == self._seen or now != before):
                 before = now
                 continue
-            seen = before = now
+            self._seen = before = now
             try:
                 found = await asyncio.to_thread(self._reread)
             except ConfigError as error:

@@ -91,7 +91,8 @@ DevicePolicy=closed
 # no namespaces: the sandbox for tools is then the one of Landlock and seccomp
 RestrictNamespaces=yes
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
-SystemCallFilter=@system-service @sandbox
+# what @sandbox holds, by name, because older systemd does not know that group
+SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp
 SystemCallFilter=~@privileged @resources
 SystemCallErrorNumber=EPERM
 """
@@ -108,6 +109,8 @@ def quoted(word: str) -> str:
 def unit(plan: Plan, *, system: bool) -> str:
     """The text of ``ohmo.service``. No secret ever stands in it."""
     environment = {"OHMO_HOME": str(plan.home.root), "OHMO_SERVICE": "systemd", "PATH": plan.search_path}
+    if set(plan.command[0]) & set("\"'\\"):
+        raise ServiceFailed(f"{plan.command[0]}: systemd starts no program with quotes or a backslash in its path; install ohmo elsewhere")
     command = [":" + plan.command[0], *plan.command[1:]]
     text = _HEAD.format(
         edit="systemctl edit ohmo" if system else "systemctl --user edit ohmo",

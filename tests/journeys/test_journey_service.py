@@ -1,0 +1,133 @@
+"""`ohmo service`: from install to uninstall with the real daemon, kept by a process of our own, as in a container."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+class Person:
+    """Somebody at a shell with a home of their own, whose path holds a space."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "a home" / ".ohmo"
+        self.home.mkdir(parents=True, mode=0o700)
+        (self.home / "config.yaml").write_text(f"control: {{listen: null}}\nworkspace: {folder / 'work'}\n")
+        self._environ = {
+            "PATH": os.environ["PATH"], "HOME": str(self.home.parent), "OHMO_HOME": str(self.home), "SLACK_BOT_TOKEN": "xoxb-not-for-a-unit",
+        }  # fmt: skip
+
+    def types(self, *words: str, code: int | None = 0) -> str:
+        found = subprocess.run(
+            [sys.executable, "-m", "ohmo", *words], env=self._environ, capture_output=True, text=True, timeout=110, check=False
+        )
+        assert code is None or found.returncode == code, (words, found.returncode, found.stdout, found.stderr)
+        return found.stdout + found.stderr
+
+    def sees(self) -> dict[str, Any]:
+        return json.loads(self.types("service", "status", "--json", code=None))
+
+    def until(self, done: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        deadline = time.monotonic() + 60
+        while not done(found := self.sees()):
+            assert time.monotonic() < deadline, found
+        return found
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Generator[Person]:
+    found = Person(tmp_path)
+    yield found
+    found.types("service", "uninstall", code=None)
+
+
+def test_a_service_from_install_to_uninstall(person: Person) -> None:
+    assert "not installed; ohmo service install" in person.types("service", "start", code=1)
+    assert person.sees()["state"] == "not installed"
+    person.types("service", "install", "--manager", "background")
+    assert "unchanged" in person.types("service", "install", "--manager", "background")
+    assert (person.home / ".env").stat().st_mode & 0o077 == 0
+
+    assert "running" in person.types("service", "start")
+    status = person.types("service", "status")
+    assert "service: running" in status
+    assert "ready" in status
+    assert "web" in status
+    first = person.sees()
+    assert first["ready"]
+    assert b"xoxb-not-for-a-unit" not in Path(f"/proc/{first['pid']}/environ").read_bytes() if sys.platform == "linux" else True
+    assert "serving" in person.types("service", "start")  # again: it is there already
+    assert person.sees()["pid"] == first["pid"]
+
+    os.kill(first["pid"], signal.SIGKILL)
+    second = person.until(lambda found: found["ready"] and found["pid"] != first["pid"])
+    assert second["restarts"] == 1
+    log = person.types("service", "logs", "-n", "200")
+    assert "the daemon ended (SIGKILL)" in log
+    assert "ohmo is ready at" in log
+    assert "login?" not in log  # a link that logs in does not stand in a log
+
+    person.types("service", "restart")
+    third = person.sees()
+    assert third["ready"]
+    assert third["pid"] != second["pid"]
+
+    person.types("service", "stop")
+    assert "stopped" in person.types("service", "status", code=1)
+    assert not (Path("/proc") / str(third["pid"])).exists()
+    person.types("service", "uninstall")
+    assert "nothing to do" in person.types("service", "uninstall")
+    assert (person.home / "ohmo.db").exists()  # what was said stays
+
+
+def test_a_broken_configuration_never_takes_a_service_down(person: Person) -> None:
+    file = person.home / "config.yaml"
+    good = file.read_text()
+    person.types("service", "install", "--manager", "background")
+    file.write_text("chanels: {}\n")
+    assert "config.yaml:1: chanels" in person.types("service", "start", code=1)  # a first start says what is wrong and stays down
+    file.write_text(good)
+    person.types("service", "start")
+    pid = person.sees()["pid"]
+    file.write_text(f"{good}chanels: {{}}\n")
+    found = person.until(lambda found: bool(found["warnings"]))
+    assert "chanels: unknown key, did you mean channels?" in found["warnings"][0]
+    assert (found["ready"], found["pid"]) == (True, pid)
+    file.write_text(f"{good}limits: {{queue: 99}}\n")
+    person.until(lambda found: found["ready"] and not found["warnings"])  # taken over, by the same process
+    assert person.sees()["pid"] == pid
+    copy = person.home / "backups" / "config.last-good.yaml"
+    deadline = time.monotonic() + 60
+    while not copy.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    file.write_text("chanels: {}\n")
+    person.types("service", "restart")
+    found = person.sees()
+    assert found["ready"]
+    assert "last good copy" in found["warnings"][0]
+    assert "config.yaml:1: chanels" in found["warnings"][0]
+
+
+def test_a_daemon_that_dies_again_and_again_comes_up_safe_and_tells_the_owner_once(person: Person) -> None:
+    now = time.time()
+    (person.home / "run").mkdir(mode=0o700)
+    (person.home / "run" / "starts.json").write_text(json.dumps({"starts": [now - 3, now - 2, now - 1]}))
+    person.types("service", "install", "--manager", "background")
+    person.types("service", "start")
+    assert any("safe mode" in line for line in person.sees()["warnings"])
+    os.kill(person.sees()["pid"], signal.SIGKILL)
+    person.until(lambda found: found["ready"] and found["restarts"] == 1)
+    log = (person.home / "logs" / "ohmo.jsonl").read_text()
+    assert log.count('"event": "owner_notice"') == 1
+    person.types("service", "restart")
+    assert person.sees()["warnings"] == []
