@@ -304,6 +304,7 @@ def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitab
         ("intake", house.intake.run),
         ("expiry", lambda: _expire(house)),
         ("upkeep", lambda: _prune(house, config.retention.inbox)),
+        *([] if config.safe else [("cron", house.clockwork.scheduler.run)]),
         ("channels", house.board.run),
     ]
 

@@ -34,16 +34,29 @@ _FENCE = (timedelta(hours=24), 100)
 
 class ManualClock:
     """Stands still until ``tick`` moves it, forward or back. Timers of the event loop are not moved: what waits for wall time looks again by
-    itself, within a second."""
+    itself, within a second. ``alarm`` waits for its moments."""
 
     def __init__(self, now: datetime = BIRTH) -> None:
         self.now = now
+        self._waiting: set[asyncio.Event] = set()
 
     def __call__(self) -> datetime:
         return self.now
 
     def tick(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
+        for changed in self._waiting:
+            changed.set()
+
+    async def alarm(self, until: datetime | None, changed: asyncio.Event) -> None:
+        """As the product's: returns when the clock was moved, or something else changed."""
+        if until is not None and until <= self.now:
+            return
+        self._waiting.add(changed)
+        try:
+            await changed.wait()
+        finally:
+            self._waiting.discard(changed)
 
 
 async def eventually(condition: Callable[[], bool | Awaitable[bool]], within: float = BOUND) -> None:
@@ -97,11 +110,13 @@ async def house(world: World, *, drain: float = 5.0) -> AsyncGenerator[House]:
     config = load(environ=environ, manifests=None)
     config.home.prepare()
     config.workspace.mkdir(exist_ok=True)
-    seams = Seams(clock=world.clock, environ=environ, failpoint=world.failpoint)
+    seams = Seams(clock=world.clock, environ=environ, failpoint=world.failpoint, alarm=world.clock.alarm)
     async with open_store(config.store_url, config.home.database, seams.clock, seams.new_id, seams.failpoint) as (store, warnings):
         await store.reclaim(seams.owner)
         built = await build_house(config, seams, store, _wired(world, config.home.state), _model(world.model), warnings=warnings)
-        async with _running([built.bus.run, built.questions.run, built.pool.run, built.intake.run, built.board.run]):
+        async with _running(
+            [built.bus.run, built.questions.run, built.pool.run, built.intake.run, built.clockwork.scheduler.run, built.board.run]
+        ):
             built.truth.ready = True
             try:
                 yield built

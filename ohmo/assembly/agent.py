@@ -15,6 +15,7 @@ from ohmo.config.models import Profile
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import Tool
+from ohmo.cron.desk import Door
 from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine
@@ -58,11 +59,13 @@ def _revealed(profile: Profile, config: Config) -> str | None:
     return config.vault.reveal(profile.api_key) if profile.api_key is not None else None
 
 
-def build_agent(config: Config, seams: Seams, model: build.Model, grants: Callable[[], Awaitable[Sequence[Grant]]]) -> AgentParts:
-    """``grants``: what people have allowed for longer than once."""
+def build_agent(
+    config: Config, seams: Seams, model: build.Model, grants: Callable[[], Awaitable[Sequence[Grant]]], cron: Door | None = None
+) -> AgentParts:
+    """``grants``: what people have allowed for longer than once. ``cron``: where jobs are made, None: the model cannot."""
     home = Path(seams.environ.get("HOME", "~")).expanduser()
     sensitive = SensitivePaths(home, config.home.root)
-    bench = Workbench(config.home.spill, sensitive, limits=_limits(config), environ=seams.environ, ripgrep=ripgrep())
+    bench = Workbench(config.home.spill, sensitive, limits=_limits(config), environ=seams.environ, ripgrep=ripgrep(), cron=cron)
     tools: Mapping[str, Tool[Any]] = load_tools(bench)
     rules = config.permissions
     places = {"WORKSPACE": str(config.workspace), "HOME": str(home), "OHMO_HOME": str(config.home.root)}

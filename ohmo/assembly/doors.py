@@ -12,7 +12,7 @@ from channels.contract import Address
 from ohmo.bus import MessageBus
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import Event
-from ohmo.contracts.store import Accepted, Asked, Hint, PersonRow, Scope, Store, ThreadSettings
+from ohmo.contracts.store import Accepted, Asked, Card, Hint, PersonRow, Scope, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
 from ohmo.gateway import pairing
 from ohmo.gateway.access import Access
@@ -44,6 +44,7 @@ class HouseApprovals:
     granting: Granting
     new_id: NewId
     failpoint: Failpoint
+    cards: Card = card
 
     async def open_questions(self, thread: str | None = None) -> list[Asked]:
         return await self.store.open_questions(thread)
@@ -56,7 +57,7 @@ class HouseApprovals:
         note = "Denied" if verdict == "denied" else f"Allowed ({scope})" if not word else word[:200]
         grant = await self.granting.grant(asked, scope) if verdict == "allowed" else None
         found = await self.store.answer(
-            approval, verdict, person=person, word=word, scope=scope, grant=grant, card=card, closing=closing(self.new_id, note)
+            approval, verdict, person=person, word=word, scope=scope, grant=grant, card=self.cards, closing=closing(self.new_id, note)
         )
         self.failpoint("approval.granted")
         return found

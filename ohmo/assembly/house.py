@@ -11,6 +11,7 @@ from typing import Protocol
 from channels.contract import Address, Attachment, Channel
 from ohmo.assembly.agent import AgentParts, build_agent
 from ohmo.assembly.channels import Wired, roles
+from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.doors import HouseApprovals, HousePeople, HouseWatch, address_parser, publish_wake
 from ohmo.assembly.fetching import Fetching
@@ -30,7 +31,7 @@ from ohmo.control.sockets import parse_listen
 from ohmo.discovery import scan
 from ohmo.gateway.access import Access
 from ohmo.gateway.activity import footnote
-from ohmo.gateway.cards import card, closing
+from ohmo.gateway.cards import closing
 from ohmo.gateway.drafts import Drafts
 from ohmo.gateway.intake import Intake, IntakeParts, Told
 from ohmo.gateway.link import LinkSettings
@@ -76,6 +77,12 @@ class _Knot:
     def grown(self, draft: str) -> str | None:
         return self.board.drafted(draft) if self.board is not None else None
 
+    def parse(self, text: str) -> Address:
+        """``CHANNEL:REST``. Raises ValueError."""
+        if self.board is None:
+            raise ValueError(f"{text}: its channel is not connected")
+        return address_parser(self.board)(text)
+
     async def fetch(self, place: Address, attachment: Attachment, into: Path) -> Path:
         assert self.board is not None
         return await self.board.fetch(place, attachment, into)
@@ -97,10 +104,11 @@ class House:
     agent: AgentParts
     access: Access
     seams: Seams
+    clockwork: Clockwork
 
     async def expire(self) -> None:
         """Overdue questions become denials."""
-        await self.store.expire(card, closing(self.seams.new_id, "No answer in time: denied"))
+        await self.store.expire(self.clockwork.cards, closing(self.seams.new_id, "No answer in time: denied"))
 
 
 def commands() -> Mapping[str, Command]:
@@ -121,25 +129,29 @@ async def build_house(
     access.learn(await store.people())
     wired.door.access = access
     await questions.refresh()
-    agent = build_agent(config, seams, model, store.grants)
     knot = _Knot(store=store)
     bus = MessageBus(seat=access.seat, accept=knot.accept, tell=knot.tell, failpoint=seams.failpoint, bound=config.limits.queue)
     owners = owners_of(config.owner, named.named)
     dashboard = INDOORS if wired.browser is None else DASHBOARD
     notices = Notices(store, owners, address_of=knot.address, new_id=seams.new_id, clock=seams.clock, dashboard=dashboard)
+    clockwork = build_clockwork(config, seams, store, ClockLinks(partial(publish_wake, bus), knot.parse, notices))
+    agent = build_agent(config, seams, model, store.grants, clockwork.tools(store.thread))
     fetching = Fetching(Media(config.home.media), knot.fetch)
-    knot.pool = pool = _pool(config, seams, store, agent, Plans(config, agent, access), bus, fetching, notices, wired, knot)
+    knot.pool = pool = _pool(config, seams, store, agent, Plans(config, agent, access), bus, fetching, notices, wired, knot, clockwork)
     knot.board = board = Switchboard(wired.links, _board_parts(seams, store, bus, pool, notices, known))
-    truth = Truth(store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken))
+    truth = Truth(
+        store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken), clockwork.scheduler.report
+    )
     desk = HouseDesk(store, store, truth, pool.running_turn, known)
     knot.intake = intake = Intake(
         IntakeParts(
             store=store, access=access, commands=known, desk=desk, stopped=pool.stopped, arrived=pool.arrived,
             acknowledge=board.acknowledge, drafted=board.drafted, new_id=seams.new_id, clock=seams.clock, failpoint=seams.failpoint,
+            card=clockwork.cards,
         )
     )  # fmt: skip
-    control = _control(config, seams, store, bus, board, access, truth, desk, wired)
-    return House(store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams)
+    control = _control(config, seams, store, bus, board, access, truth, desk, wired, clockwork)
+    return House(store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams, clockwork)
 
 
 def _pool(
@@ -153,6 +165,7 @@ def _pool(
     notices: Notices,
     wired: Wired,
     knot: _Knot,
+    clockwork: Clockwork,
 ) -> Pool:
     async def dead(place: Address, said_at: Address | None, reason: str) -> None:
         where = f"{place.channel}:{place.chat}"
@@ -160,10 +173,11 @@ def _pool(
         await notices.tell(f"dead turn:{where}", text, heard_at=said_at)
 
     parts = SessionParts(
-        store=store, agent=agent.engine, plan=plans, step=Teller(Media(config.home.media)), fetch=fetching, emit=bus.outbound.emit, dead=dead, card=card,
+        store=store, agent=agent.engine, plan=plans, step=Teller(Media(config.home.media)), fetch=fetching, emit=bus.outbound.emit, dead=dead, card=clockwork.cards,
         footnote=lambda place, tally: footnote(wired.activity(place.channel, place.account), tally), grown=knot.grown,
         closing=closing(seams.new_id, "stopped", knot.grown), new_id=seams.new_id, failpoint=seams.failpoint,
         approval_timeout=config.permissions.approval_timeout.total_seconds(), turn_timeout=config.limits.turn_timeout.total_seconds(), busy=config.sessions.busy,
+        report=clockwork.reporter, clock=seams.clock,
     )  # fmt: skip
     return Pool(store, parts, owner=seams.owner, width=config.limits.concurrent_turns, clock=seams.clock)
 
@@ -196,13 +210,14 @@ def _control(
     truth: Truth,
     desk: HouseDesk,
     wired: Wired,
+    clockwork: Clockwork,
 ) -> Control:
     granting = Granting(desk.thread, seams.new_id, seams.clock)
     ports = Ports(
         reports=store, status=truth, watch=HouseWatch(bus, store), publish_wake=partial(publish_wake, bus),
-        approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint),
+        approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint, clockwork.cards),
         people=HousePeople(store, access, seams.clock, config.access.default_role), repair=store, parse_address=address_parser(board),
-        browser=wired.browser, log=config.home.log,
+        browser=wired.browser, log=config.home.log, cron=clockwork.desk,
     )  # fmt: skip
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = seams.environ.get("XDG_RUNTIME_DIR")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import platform
+from datetime import timedelta
 from pathlib import Path
 
 from channels.contract import Inbound
 from ohmo.assembly.agent import AgentParts
 from ohmo.config.load import Config
+from ohmo.config.secrets import Secret
 from ohmo.context.prompt import Persona, system_prompt
 from ohmo.context.window import tokens_of
-from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.arrivals import Arrival, Terms, Wake
 from ohmo.contracts.provider import Section
 from ohmo.contracts.store import Claim, Work
 from ohmo.gateway.access import Access, Standing
@@ -38,11 +40,13 @@ class Plans:
         cwd.mkdir(parents=True, exist_ok=True)
         model = settings.model or self._agent.model.model
         system = self._prompt(claim, cwd, mode)
+        terms = first.terms if isinstance(first, Wake) else None
         max_output = min(8_192, known(model).max_output)
         return TurnPlan(
             model=model, system=system, tools=self._agent.tools, budget=self._budget(model, system, max_output), max_output=max_output,
-            effort=None, cwd=cwd, mode=mode, role=self._role(first), person=f"{claim.address.channel}:{_person(first)}",
-            busy=settings.busy or config.sessions.busy,
+            effort=None, cwd=cwd, mode=mode, role=self._role(first), person=_person_of(claim, first),
+            busy=settings.busy or config.sessions.busy, rules=terms.rules if terms is not None else (), secrets=self._secrets(terms),
+            until=first.at + timedelta(seconds=terms.deadline) if terms is not None and terms.deadline is not None else None,
         )  # fmt: skip
 
     def _budget(self, model: str, system: tuple[Section, ...], max_output: int) -> int:
@@ -63,12 +67,28 @@ class Plans:
 
     def _role(self, first: Arrival) -> Standing:
         if isinstance(first, Wake):
+            if first.terms is not None and first.terms.standing is not None:
+                return first.terms.standing
             return "owner" if first.person == "owner" else self._known(first)
         private = first.private if isinstance(first, Inbound) else True
         return self._access.let_in(first, private=private) or "guest"
 
     def _known(self, wake: Wake) -> Standing:
+        channel, colon, person = wake.person.partition(":")
+        if colon:  # the wake of somebody's job runs indoors, but never with more rights than they have themselves
+            return self._access.standing(channel, wake.account, person) or "guest"
         return self._access.standing(wake.place.channel, wake.place.account, wake.person) or "guest"
+
+    def _secrets(self, terms: Terms | None) -> dict[str, str]:
+        """Raises ConfigError: a reference leads to nothing any more."""
+        return {name: self._config.vault.reveal(Secret(reference)) for name, reference in terms.secrets} if terms is not None else {}
+
+
+def _person_of(claim: Claim, first: Arrival) -> str:
+    """``CHANNEL:PERSON``, the name under which permissions are remembered."""
+    if isinstance(first, Wake) and ":" in first.person:
+        return first.person
+    return f"{claim.address.channel}:{_person(first)}"
 
 
 def _person(arrival: Arrival) -> str:

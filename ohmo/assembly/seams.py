@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import uuid4
 
+from ohmo.cron.alarm import Alarm
 from ohmo.failpoints import Failpoint, inert
 from ohmo.ids import IdSource, NewId
 from ohmo.providers.cover import Call
@@ -20,7 +21,8 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Seams:
-    """``call``: a scripted model for journeys, None: what the profile says. ``owner``: what this life calls itself in leases; never twice
+    """``call``: a scripted model for journeys, None: what the profile says. ``alarm``: waits for a moment of
+    ``clock``, None: by the timers of the loop. ``owner``: what this life calls itself in leases; never twice
     the same, because a process id is (in a container always)."""
 
     clock: Callable[[], datetime] = utc_now
@@ -28,4 +30,5 @@ class Seams:
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     failpoint: Failpoint = inert
     call: Call | None = None
+    alarm: Alarm | None = None
     owner: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -24,6 +24,7 @@ class Truth:
     model: str
     started: datetime
     warnings: Callable[[], tuple[str, ...]]
+    cron: Callable[[], Mapping[str, int | float | str | None]]
     ready: bool = field(default=False)
 
     async def __call__(self) -> HouseStatus:
@@ -37,5 +38,5 @@ class Truth:
         return HouseStatus(
             ready=self.ready, version=ohmo.__version__, started=self.started, provider=self.provider, model=self.model,
             channels=self.board.report(), inbox=inbox, outbox=outbox, oldest_waiting=counts.oldest_waiting, turns_running=self.pool.running,
-            turns_parked=counts.turns_parked, cron={}, budget={}, warnings=self.warnings(),
+            turns_parked=counts.turns_parked, cron=self.cron(), budget={}, warnings=self.warnings(),
         )  # fmt: skip

@@ -69,6 +69,9 @@ class Client:
     def post(self, path: str, body: Mapping[str, object]) -> Json:
         return self._ask("POST", path, {name: value for name, value in body.items() if value is not None})
 
+    def delete(self, path: str) -> Json:
+        return self._ask("DELETE", path)
+
     def probe(self, path: str) -> bool:
         """Whether ``path`` answers with 200; False also when nobody is there."""
         try:

@@ -20,8 +20,6 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
         asked.append((("sessions", "idle_reset"), "a reset of idle sessions"))
     if written.mcp:
         asked.append((("mcp",), "the use of MCP servers"))
-    if written.cron.jobs:
-        asked.append((("cron", "jobs"), "a scheduled job"))
     if written.web_search.provider is not None:
         asked.append((("web_search", "provider"), "web search"))
     if written.remote is not None:

@@ -225,6 +225,9 @@ class Job(Section):
     catch_up: Literal["none", "once", "all"] = "once"
     overlap: Literal["skip", "queue"] = "skip"
     when: Literal["always", "changed", "wrong"] = "always"
+    jitter: Duration | None = None
+    retry: Annotated[int, Field(ge=0, le=10)] = 0
+    expires: str | None = None
     enabled: Flag = True
 
     @model_validator(mode="after")

@@ -21,7 +21,24 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
 _RULE = re.compile(r"(?P<tool>[A-Za-z_][\w*-]*)(?:\(.+\))?", re.DOTALL)
 # What rules may name, beside mcp__server__tool.
-TOOLS = ("AskUser", "Bash", "BashOutput", "Edit", "Glob", "Grep", "KillShell", "Read", "TodoWrite", "WebFetch", "WebSearch", "Write")
+TOOLS = (
+    "AskUser",
+    "Bash",
+    "BashOutput",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+    "CronToggle",
+    "Edit",
+    "Glob",
+    "Grep",
+    "KillShell",
+    "Read",
+    "TodoWrite",
+    "WebFetch",
+    "WebSearch",
+    "Write",
+)
 
 
 def flag(value: object) -> object:

@@ -29,7 +29,8 @@ class Terms:
     """Under what a turn runs that nobody sits in front of, frozen when it was claimed.
 
     ``rules`` were shown and approved with the job; ``secrets`` are pairs of variable and reference, never values; ``deadline``: seconds after the
-    wake until which it may start and ask; ``standing``: as whom it acts, None: as ``Wake.person``."""
+    wake until which it may start and ask; ``standing``: as whom it acts, None: as ``Wake.person``. ``to``: where its report goes, as written;
+    ``place``: the same, when it was known already."""
 
     name: str
     rules: tuple[str, ...] = ()
@@ -37,6 +38,8 @@ class Terms:
     deadline: float | None = None
     when: Literal["always", "changed", "wrong"] = "always"
     standing: Literal["guest", "user", "admin", "owner"] | None = None
+    to: str | None = None
+    place: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)

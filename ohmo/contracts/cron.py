@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
+from channels.contract import Address
 from ohmo.contracts.errors import OhmoError
 
 CatchUp = Literal["none", "once", "all"]
@@ -53,12 +54,13 @@ class JobSpec:
 @dataclass(frozen=True, slots=True)
 class JobBody:
     """What a row keeps as text. ``anchor``: ``every`` counts from it. ``approved``: hash of the rules and secrets that were shown when it was
-    made; a run uses them only as long as they have this hash. ``account``: of the person who made it."""
+    made; a run uses them only as long as they have this hash. ``account``: of the person who made it. ``place``: what ``spec.to`` means."""
 
     spec: JobSpec
     anchor: datetime
     approved: str = ""
     account: str = ""
+    place: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)

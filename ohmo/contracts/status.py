@@ -35,6 +35,6 @@ class HouseStatus:
     oldest_waiting: datetime | None
     turns_running: int
     turns_parked: int
-    cron: Mapping[str, int]
+    cron: Mapping[str, int | float | str | None]  # lag_seconds, next
     budget: Mapping[str, int]
     warnings: tuple[str, ...] = ()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -44,6 +44,7 @@ class Footprint:
     hosts: tuple[str, ...] = ()
     command: str | None = None
     effect: Literal["none", "house", "repeatable", "once"] = "once"  # none: read-only. house: only rows committed with the result
+    note: str = ""  # what the arguments mean, for the person who is asked
     question: Question | None = None  # AskUser: what a person has to answer before the call may run
 
 
@@ -68,6 +69,8 @@ class CallContext:
     session: str  # id of the present session: scope of "allow for this session"
     progress: Callable[[str], None]
     word: str = ""  # what the person answered to ``Footprint.question``
+    rules: tuple[str, ...] = ()  # approved with the job or webhook this turn runs for
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # for the environment of its commands
 
 
 class Tool(Protocol, Generic[Input]):

@@ -47,7 +47,7 @@ class _Depths(Collector):
             for name, channel in sorted(self.status.channels.items()):
                 connected.add_metric((name,), float(channel.state == "connected"))
             yield connected
-            if (lag := self.status.cron.get("lag_seconds")) is not None:
+            if isinstance(lag := self.status.cron.get("lag_seconds"), int | float):
                 yield GaugeMetricFamily("ohmo_cron_lag_seconds", "How late the scheduler is", value=lag)
 
 

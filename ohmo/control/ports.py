@@ -15,6 +15,7 @@ from ohmo.contracts.events import Event
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Accepted, Asked, Hint, PersonRow, Scope, ThreadSettings
+from ohmo.cron.desk import CronDesk
 
 
 class Watch(Protocol):
@@ -69,3 +70,4 @@ class Ports:
     parse_address: Callable[[str], Address]
     browser: Browser | None
     log: Path | None = None
+    cron: CronDesk | None = None

@@ -14,6 +14,7 @@ from aiohttp import web
 from channels.contract import Clock
 from ohmo.control.acting import Acting
 from ohmo.control.chat import Chat
+from ohmo.control.cron import CronRoutes
 from ohmo.control.guard import Guard
 from ohmo.control.health import Health
 from ohmo.control.keys import Keys, load_token
@@ -109,6 +110,7 @@ class Control:
         application.add_routes(Reading(ports, titles).routes())
         application.add_routes(Logs(ports.log, lambda: live.closing).routes())
         application.add_routes(Acting(ports, self._new_id, self._clock).routes())
+        application.add_routes(CronRoutes(ports.cron).routes() if ports.cron is not None else [])
         application.add_routes(Chat(ports.reports, ports.browser, titles).routes())
         application.add_routes(page.routes())
 

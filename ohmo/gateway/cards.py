@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from channels.contract import Choice, Outbound
-from ohmo.contracts.store import Asked, Closing, OutRow, PostRow
+from channels.contract import Address, Choice, Outbound
+from ohmo.contracts.store import Asked, Card, Closing, OutRow, PostRow
 from ohmo.ids import NewId
 
 
@@ -20,6 +20,22 @@ def card(asked: Asked) -> PostRow:
     choices = tuple(Choice(f"{number}:{asked.ask.id}", choice.label, choice.style) for number, choice in enumerate(question.choices))
     ttl = 86_400.0
     return PostRow(asked.ask.id, "message", Outbound(asked.address, "\n\n".join(lines), choices=choices), ttl=ttl)
+
+
+def routed(owner: Callable[[], Address]) -> Card:
+    """Cards as above; what a job or a webhook asks, in a thread where nobody sits, goes to the owner."""
+
+    def made(asked: Asked) -> PostRow:
+        kind, colon, name = asked.address.chat.partition(":")
+        if asked.address.channel != "house" or not colon or kind not in ("cron", "hook"):
+            return card(asked)
+        row, place = card(asked), owner()
+        who = f"The {'job' if kind == 'cron' else 'webhook'} {name} asks:"
+        how = f"Answer with a button, or with `ohmo approvals approve {asked.ask.id}` or `deny`."
+        text = row.outbound.text.rpartition("\n\nAnswer ")[0]
+        return replace(row, outbound=replace(row.outbound, address=place, text=f"{who}\n\n{text}\n\n{how}"))
+
+    return made
 
 
 def _how(asked: Asked) -> str:

@@ -17,7 +17,7 @@ from channels.contract import Address, Answer, Clock, Inbound, Outbound, Said
 from channels.errors import Unavailable
 from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, Standing, Stop, parse
 from ohmo.contracts.arrivals import Arrival
-from ohmo.contracts.store import Accepted, Asked, PostRow, Seat, Store, ThreadSettings
+from ohmo.contracts.store import Accepted, Asked, Card, PostRow, Seat, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
 from ohmo.gateway import pairing
 from ohmo.gateway.access import Access, is_free
@@ -47,6 +47,7 @@ class IntakeParts:
     clock: Clock
     failpoint: Failpoint
     drafted: Callable[[str], str | None] = lambda _: None
+    card: Card = card
 
 
 class Intake:
@@ -239,7 +240,7 @@ class Intake:
         outcome = await parts.store.answer(
             decision.approval, decision.verdict, person=said.person.id, word=decision.word, scope=decision.scope,
             grant=await self._granting.grant(asked, decision.scope) if decision.verdict == "allowed" else None, arrival=(accepted.thread, accepted.seq),
-            late=[self._post(said.address, "Too late: this question is closed.")], card=card, closing=closing(parts.new_id, note),
+            late=[self._post(said.address, "Too late: this question is closed.")], card=parts.card, closing=closing(parts.new_id, note),
         )  # fmt: skip
         parts.failpoint("approval.granted")
         return outcome == "ok"

@@ -32,10 +32,12 @@ class Notices:
         self._told: dict[str, datetime] = {}
 
     async def tell(
-        self, incident: str, text: str, *, not_through: str = "", at: Address | None = None, heard_at: Address | None = None
-    ) -> bool:
+        self, incident: str, text: str, *, not_through: str = "", at: Address | None = None, heard_at: Address | None = None,
+        once: str = "",
+    ) -> bool:  # fmt: skip
         """``incident`` names it, so that it is told once. ``not_through``: the channel that is broken. ``at``: say it in this place instead.
-        ``heard_at``: where it was said already; an owner who reads there is not told again. False: told before, or nobody can be told."""
+        ``heard_at``: where it was said already; an owner who reads there is not told again.
+        ``once``: the id of its row, so that it is told once over restarts too. False: told before, or nobody can be told."""
         now = self._clock()
         if (told := self._told.get(incident)) is not None and now - told < AGAIN:
             return False
@@ -44,7 +46,7 @@ class Notices:
         self._told = {name: at for name, at in self._told.items() if now - at < AGAIN} | {incident: now}
         log.warning("owner_notice", incident=incident, text=text)
         try:
-            await self._outbox.post([PostRow(self._new_id(), "notice", Outbound(at or self._address(not_through), text))])
+            await self._outbox.post([PostRow(once or self._new_id(), "notice", Outbound(at or self._address(not_through), text))])
         except (Unavailable, StoreError) as error:
             self._told.pop(incident)
             log.error("owner_notice_failed", incident=incident, error=str(error))
@@ -54,6 +56,10 @@ class Notices:
     def over(self, incident: str) -> None:
         """The incident has ended; the next one of this name is told at once."""
         self._told.pop(incident, None)
+
+    def owner_place(self) -> Address:
+        """Where the owner reads now."""
+        return self._address("")
 
     def _address(self, not_through: str) -> Address:
         for owner in self._owners:

@@ -95,10 +95,18 @@ class LayeredGate:
         if verdict is None:
             choices = (_ONCE, *(_REMEMBERED if ruling.remember else ()), _DENY)
             rule = self._policy.remembered(call, footprint, context) if ruling.remember else ""
-            return Ask(ruling.source, Question("permission", title_of(call), detail_of(call, context, ruling), choices, digest, rule))
+            return Ask(
+                ruling.source,
+                Question("permission", title_of(call), _noted(footprint, detail_of(call, context, ruling)), choices, digest, rule),
+            )
         if verdict.state == "allowed":
             return Allow(f"approval: {verdict.scope}", arguments)
         if verdict.state == "expired":
             return Deny("approval", "nobody allowed it in time; it was not run. Go on without it, or ask again when the person is there")
         said = f": {verdict.word}" if verdict.word and verdict.word != "deny" else ""
         return Deny("approval", f"the person said no{said}. Do not try the same by another way; ask what they want instead")
+
+
+def _noted(footprint: Footprint, detail: str) -> str:
+    """What the arguments mean stands before them."""
+    return f"{footprint.note}\n\n{detail}" if footprint.note else detail

@@ -49,7 +49,7 @@ class Policy:
             return sensitive
         if context.role == "guest" and not self._public_only(call.name, footprint, paths):
             return Ruling("deny", "role", "guest", "guests may only use tools that read public things", remember=False)
-        granted = () if context.role == "guest" or context.mode == "plan" else granted_rules(grants, context)
+        granted = () if context.role == "guest" or context.mode == "plan" else (*granted_rules(grants, context), *_agreed(context))
         if footprint.command is not None:
             return self._commands.rule(footprint.command, context, granted)
         return self._layers(call.name, footprint, paths, context, granted)
@@ -122,4 +122,15 @@ def granted_rules(grants: Sequence[Grant], context: CallContext) -> tuple[Rule, 
                 found.append(parse_rule(grant.rule))
             except ValueError:
                 continue  # written by a later version; without it the person is asked again
+    return tuple(found)
+
+
+def _agreed(context: CallContext) -> tuple[Rule, ...]:
+    """The rules that were approved with the job this turn runs for."""
+    found: list[Rule] = []
+    for text in context.rules:
+        try:
+            found.append(parse_rule(text))
+        except ValueError:
+            continue  # as with a grant of a later version
     return tuple(found)

@@ -109,6 +109,7 @@ class TurnLedger:
         return CallContext(
             turn=self._turn, call=call.id, thread=claim.thread, person=plan.person, cwd=plan.cwd, deadline=self.deadline, mode=plan.mode,
             role=plan.role, session=f"{claim.thread}.{claim.session_seq}", progress=progress,
+            rules=plan.rules, secrets=plan.secrets,
         )  # fmt: skip
 
     async def _append(self, steps: tuple[Step, ...], posts: tuple[Outbound, ...], usage: Usage | None) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -24,3 +26,6 @@ class TurnPlan:
     role: Literal["guest", "user", "admin", "owner"]
     person: str
     busy: Literal["queue", "steer", "interrupt", "collect"]
+    rules: tuple[str, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    until: datetime | None = None  # it may start and ask until then; None: as every turn

@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Literal
 
-from channels.contract import Address, Outbound
+from channels.contract import Address, Clock, Outbound
 from channels.errors import ChannelError
 from ohmo.contracts.agent import Agent, Answered, Ended, Failed, OpenCall, Outcome, Parked
 from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.cron import Report
 from ohmo.contracts.events import Event, TurnEnded, TurnStarted
 from ohmo.contracts.messages import CallResult, Step, Text, ToolResult, UserStep
 from ohmo.contracts.store import Ask, Card, Claim, Closing, OutRow, PostRow, Store, ToStep, Work
+from ohmo.engine.executor import summary
 from ohmo.engine.stream import closable
 from ohmo.failpoints import Failpoint
 from ohmo.ids import NewId, derived
@@ -27,6 +30,7 @@ from ohmo.sessions.transcript import Transcript
 
 Why = Literal["stopped", "interrupted", "shutdown", "lost"]
 Busy = Literal["queue", "steer", "interrupt", "collect"]
+Reporting = Callable[[Wake, str, Sequence[str]], Awaitable[tuple[Outbound | None, Report]]]
 TRIES = 3  # exceptions that end a turn in a dead letter
 DEATHS = 5  # process deaths that do
 
@@ -52,6 +56,8 @@ class SessionParts:
     approval_timeout: float
     turn_timeout: float
     busy: Busy  # of threads whose people chose nothing
+    report: Reporting | None = None  # for turns that nobody sits in front of
+    clock: Clock = lambda: datetime.now(UTC)
     footnote: Callable[[Address, Tally], str] = lambda _, __: ""
     grown: Callable[[str], str | None] = lambda _: None
 
@@ -93,6 +99,9 @@ class Session:
         plan = self._parts.plan(self.claim, work)
         transcript.refit(plan.budget)
         await self._catch_up(work, transcript)
+        if plan.until is not None and plan.until <= self._parts.clock() and not transcript.begun():
+            await self._end_dead(work, transcript, words.TOO_LATE)
+            return None
         self._parts.emit(self.claim.thread, TurnStarted(work.turn, plan.person, reply_address(work)))
         ledger = self._ledger(work, transcript, plan)
         outcome = await self._drive(work, transcript, ledger)
@@ -148,18 +157,19 @@ class Session:
         await self._tell_left_out(work, transcript)
         match outcome:
             case Answered(text):
+                posts, report = await self._said(work, transcript, ledger, text or words.NO_ANSWER)
                 parts.failpoint("outbox.before")
-                posts = self._posts(work, text or words.NO_ANSWER, await self._footnote(work, ledger))
                 steps, spent = ledger.unwritten
-                ledger.written(await parts.store.finish(claim, work.turn, steps, posts, state="done", usage=spent))
+                ledger.written(await parts.store.finish(claim, work.turn, steps, posts, state="done", usage=spent, report=report))
                 parts.failpoint("outbox.committed")
                 parts.emit(thread, TurnEnded(work.turn, "answered", text))
             case Parked(questions):
                 await ledger.flush()
-                cwd = str(parts.plan(claim, work).cwd)
+                plan = parts.plan(claim, work)
+                cwd, timeout = str(plan.cwd), self._patience(plan)
                 asks = [Ask(parts.new_id(), call.id, question, cwd) for call, question in questions]
                 standing = _standing(parts.closing, transcript.final_text())
-                await parts.store.park(claim, work.turn, asks, timeout=parts.approval_timeout, card=parts.card, closing=standing)
+                await parts.store.park(claim, work.turn, asks, timeout=timeout, card=parts.card, closing=standing)
                 parts.failpoint("approval.stored")
                 parts.emit(thread, TurnEnded(work.turn, "parked", questions[0][1].title))
             case Failed(reason, None):
@@ -173,11 +183,14 @@ class Session:
         steps = _closed(transcript.open_calls())
         partial = await self._readable(work.turn)
         posts = self._posts(work, f"{partial}\n\n_{words.failed(reason)}_" if partial else words.failed(reason))
-        numbers = await parts.store.finish(self.claim, work.turn, steps, posts, state="failed", reason=reason)
+        scheduled = _is_scheduled(work)
+        report = Report(reason, failed=True) if scheduled else None
+        numbers = await parts.store.finish(self.claim, work.turn, steps, posts, state="failed", reason=reason, report=report)
         if transcript.whole:
             transcript.add(list(zip(numbers, steps, strict=True)))
         parts.emit(self.claim.thread, TurnEnded(work.turn, "failed", reason))
-        await parts.dead(self.claim.address, reply_address(work), reason)
+        if not scheduled:  # of a job the owner hears by its incident
+            await parts.dead(self.claim.address, reply_address(work), reason)
 
     async def _readable(self, turn: str) -> str:
         """What a person could read so far of an answer that will not be finished: it is not taken away from them."""
@@ -231,6 +244,23 @@ class Session:
             tally = replace(tally, seconds=asyncio.get_running_loop().time() - ledger.deadline + self._parts.turn_timeout)
         return self._parts.footnote(address, tally)
 
+    async def _said(self, work: Work, transcript: Transcript, ledger: TurnLedger, text: str) -> tuple[list[PostRow], Report | None]:
+        """The answer's posts; of a turn that nobody sits in front of as its terms want it, with what its history keeps."""
+        parts, first = self._parts, work.arrivals[0]
+        if not isinstance(first, Wake) or first.terms is None or parts.report is None:
+            return self._posts(work, text, await self._footnote(work, ledger)), None
+        refused = [f"{call.name}: {summary(call)}" for call in transcript.refused()]
+        outbound, report = await parts.report(first, text, refused)
+        if _is_scheduled(work):
+            parts.failpoint("cron.ran")
+        return ([PostRow(parts.new_id(), "message", outbound)] if outbound is not None else []), report
+
+    def _patience(self, plan: TurnPlan) -> float:
+        """Seconds a question of this turn may stay open."""
+        if plan.until is None:
+            return self._parts.approval_timeout
+        return max(1.0, (plan.until - self._parts.clock()).total_seconds())
+
     def _posts(self, work: Work, text: str, footnote: str = "") -> list[PostRow]:
         address = reply_address(work)
         said = f"{text}\n\n{footnote}" if footnote else text
@@ -240,6 +270,11 @@ class Session:
 def busy_of(claim: Claim, parts: SessionParts) -> Busy:
     """What its people chose, else the configuration."""
     return claim.settings.busy or parts.busy
+
+
+def _is_scheduled(work: Work) -> bool:
+    first = work.arrivals[0]
+    return isinstance(first, Wake) and first.occurrence is not None
 
 
 def _standing(closing: Closing, words: str) -> Closing:

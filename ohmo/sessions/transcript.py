@@ -8,6 +8,7 @@ from ohmo.context.window import Window, step_tokens
 from ohmo.contracts.agent import OpenCall
 from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, UserStep
 
+REFUSED = "Not allowed ("  # how the executor begins a refusal
 UNBOUNDED = 1 << 60  # tokens: until a turn's plan says how many
 
 
@@ -103,6 +104,26 @@ class Transcript:
         """The last step is a model step without calls."""
         last = self._steps[-1] if self._steps else None
         return isinstance(last, ModelStep) and is_final(last)
+
+    def begun(self) -> bool:
+        """The model has answered to the last words of a person."""
+        return bool(self._steps) and not isinstance(self._steps[-1], UserStep)
+
+    def refused(self) -> list[ToolCall]:
+        """Calls since the last words of a person that were not allowed."""
+        calls: dict[str, ToolCall] = {}
+        found: list[ToolCall] = []
+        for step in self._steps:
+            match step:
+                case UserStep(source="message" | "wake"):
+                    calls, found = {}, []
+                case ModelStep(blocks, _, _):
+                    calls |= {block.id: block for block in blocks if isinstance(block, ToolCall)}
+                case CallResult(result) if result.error and result.text.startswith(REFUSED) and result.call in calls:
+                    found.append(calls[result.call])
+                case _:
+                    continue
+        return found
 
     def final_text(self) -> str:
         """Words of the last model step."""

@@ -8,6 +8,7 @@ LEFT_OUT = (
 )
 STOPPED_TOOL = "Stopped before it ended: its effect is unknown."
 NOT_RUN = "Stopped before it ran to its end: it had no effect."
+TOO_LATE = "its deadline had passed before it could run"
 WAITING = "I cannot go on yet ({reason}). Your message is kept and answered as soon as it can be."
 
 

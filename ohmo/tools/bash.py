@@ -67,7 +67,7 @@ class Bash:
         return Command(
             argv=("/bin/bash", "--norc", "--noprofile", "-c", arguments.command),
             cwd=context.cwd,
-            env=child_environment(self._bench.environ, {"PWD": str(context.cwd)}),
+            env=child_environment(self._bench.environ, {"PWD": str(context.cwd), **context.secrets}),
             spill=self._bench.spill / f"{context.call}.txt",
             timeout=None if arguments.run_in_background else seconds,
             keep=self._limits.bash_output,
@@ -82,6 +82,8 @@ class Bash:
 
     def _told(self, ended: JobEnded, context: CallContext) -> ToolOutput:
         text = told(ended, self._limits.bash_output)
+        for value in context.secrets.values():  # a command that prints what it was lent tells it nobody
+            text = text.replace(value, "********")
         wrong = ended.code != 0
         return failed(context, text, spill=ended.spill) if wrong else said(context, text, spill=ended.spill)
 

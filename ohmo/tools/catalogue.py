@@ -25,6 +25,9 @@ def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
         factory: Callable[[Workbench], Tool[Any]] | None = getattr(importlib.import_module(f"ohmo.tools.{info.name}"), "TOOL", None)
         if factory is None:
             continue
+        ready: Callable[[Workbench], bool] | None = getattr(factory, "ready", None)
+        if ready is not None and not ready(workbench):  # what it would speak to is not there
+            continue
         tool = factory(workbench)
         if tool.name in found:
             raise ConfigError(f"tools: {home[tool.name]} and {info.name} both call themselves {tool.name!r}; remove one")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
+from ohmo.cron.desk import Door
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.processes.runner import ProcessRunner
 from ohmo.tools.files.stamps import FileStamps
@@ -47,7 +48,7 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Workbench:
     """``spill``: folder for full outputs (made 0700 when missing). ``environ``: what the child environment is picked from.
-    ``sensitive``: what search tools leave out. ``ripgrep``: the program, None: search in process."""
+    ``sensitive``: what search tools leave out. ``ripgrep``: the program, None: search in process. ``cron``: None: there are no tools for jobs."""
 
     spill: Path
     sensitive: SensitivePaths
@@ -60,3 +61,4 @@ class Workbench:
     stamps: FileStamps = field(default_factory=FileStamps)
     background: BackgroundJobs = field(default_factory=lambda: BackgroundJobs(8))
     terminal: bool = False
+    cron: Door | None = None

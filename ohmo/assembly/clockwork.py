@@ -1,0 +1,129 @@
+"""The clock of the house: jobs from the configuration, the scheduler, what runs report, and who asks whom."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from channels.contract import Address
+from ohmo.assembly.seams import Seams
+from ohmo.config.load import Config
+from ohmo.config.models import Job
+from ohmo.config.secrets import Secret
+from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.cron import BadJob, JobSpec
+from ohmo.contracts.errors import ConfigError
+from ohmo.contracts.reports import ThreadInfo
+from ohmo.contracts.store import Accepted, Card, Store, ThreadSettings
+from ohmo.cron.alarm import WallAlarm
+from ohmo.cron.desk import CronDesk, DeskParts, Door
+from ohmo.cron.incidents import Incidents
+from ohmo.cron.recipes import BUNDLED
+from ohmo.cron.reporting import Reporter
+from ohmo.cron.scheduler import Scheduler, SchedulerParts
+from ohmo.cron.spec import spec_of
+from ohmo.cron.zones import local_zone, zone_of
+from ohmo.gateway.cards import routed
+from ohmo.gateway.notices import Notices
+
+
+@dataclass(frozen=True, slots=True)
+class ClockLinks:
+    """``publish`` returns after the commit; ``resolve`` reads ``CHANNEL:REST``, ValueError: not now."""
+
+    publish: Callable[[Wake, ThreadSettings | None], Awaitable[Accepted]]
+    resolve: Callable[[str], Address]
+    notices: Notices
+
+
+@dataclass(frozen=True, slots=True)
+class Clockwork:
+    desk: CronDesk
+    scheduler: Scheduler
+    reporter: Reporter
+    cards: Card
+
+    def tools(self, thread: Callable[[str], Awaitable[ThreadInfo | None]]) -> Door:
+        """How the model's tools come to the desk."""
+
+        async def place(id: str) -> Address | None:
+            info = await thread(id)
+            return info.address if info is not None else None
+
+        return Door(self.desk, place)
+
+
+def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLinks) -> Clockwork:
+    """Raises ConfigError with the line of a job that cannot be."""
+    zone = zone_name(config, seams)
+    wanted = specs(config, zone, seams.clock())
+
+    async def publish(wake: Wake) -> Accepted:
+        return await links.publish(wake, None)
+
+    async def tell(once: str, text: str) -> bool:
+        return await links.notices.tell(once, text, once=once)
+
+    desk = CronDesk(
+        DeskParts(
+            jobs=store, publish=publish, resolve=links.resolve, check_secret=lambda reference: _check(config, reference),
+            recipes=(config.home.root / "recipes", BUNDLED), zone=zone, new_id=seams.new_id, clock=seams.clock,
+        )
+    )  # fmt: skip
+
+    async def prepare() -> None:
+        await desk.sync(wanted, [job.enabled for job in config.cron.jobs])
+
+    scheduler = Scheduler(
+        SchedulerParts(
+            jobs=store, desk=desk, publish=publish, incidents=Incidents(store, tell, store.retry_arrival), listen=store.listen,
+            alarm=seams.alarm or WallAlarm(seams.clock), clock=seams.clock, failpoint=seams.failpoint, prepare=prepare,
+        )
+    )  # fmt: skip
+    return Clockwork(desk, scheduler, Reporter(store, links.resolve, links.notices.owner_place), routed(links.notices.owner_place))
+
+
+def zone_name(config: Config, seams: Seams) -> str:
+    """Raises ConfigError."""
+    if config.cron.timezone == "local":
+        return local_zone(seams.environ)
+    try:
+        return zone_of(config.cron.timezone).key
+    except ValueError as error:
+        raise ConfigError(str(config.source.problem(("cron", "timezone"), str(error)))) from error
+
+
+def specs(config: Config, zone: str, now: datetime) -> list[JobSpec]:
+    """The jobs of the configuration. Raises ConfigError: one line for each that cannot be."""
+    found: list[JobSpec] = []
+    problems: list[str] = []
+    for number, job in enumerate(config.cron.jobs):
+        where = ("cron", "jobs", number)
+        try:
+            spec = spec_of(_fields(job), zone, now)
+        except BadJob as error:
+            field, colon, text = str(error).partition(": ")
+            problems.append(str(config.source.problem((*where, field) if colon else where, text if colon else str(error))))
+            continue
+        if any(other.name == spec.name for other in found):
+            problems.append(str(config.source.problem((*where, "name"), f"two jobs are called {spec.name}; rename one")))
+        found.append(spec)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return found
+
+
+def _fields(job: Job) -> dict[str, object]:
+    """As the desk reads them. A time that means another instant at every start is no time for a file."""
+    fields: dict[str, object] = {name: getattr(job, name) for name in type(job).model_fields if name != "enabled"}
+    for name in ("at", "expires"):
+        text = fields[name]
+        if isinstance(text, str) and not text.strip()[:4].isdigit():
+            raise BadJob(f"{name}: write the whole date, for example 2026-12-01 09:00")
+    return fields
+
+
+def _check(config: Config, reference: str) -> None:
+    """Raises ConfigError: the reference leads to nothing."""
+    config.vault.reveal(Secret(reference))

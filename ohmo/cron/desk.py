@@ -1,0 +1,238 @@
+"""Where jobs are made, changed and looked at: the one face for keyboard, page, chat and model."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from channels.contract import Address, Clock
+from channels.errors import Unavailable
+from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.cron import BadJob, JobBody, JobRow, Jobs, JobSpec, NoSuchJob, OccurrenceRow
+from ohmo.contracts.messages import Json
+from ohmo.contracts.store import Accepted
+from ohmo.cron.recipes import read_recipe
+from ohmo.cron.spec import digest, fields_of_spec, first_slot, spec_of
+from ohmo.cron.times import after
+from ohmo.cron.views import job_view
+from ohmo.cron.wakes import wake_of
+from ohmo.ids import NewId
+
+Publish = Callable[[Wake], Awaitable[Accepted]]
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """Who asks. ``everything``: owner and admin; others see and touch their own jobs."""
+
+    person: str = "owner"
+    account: str = ""
+    everything: bool = True
+
+
+OWNER = By()
+
+
+@dataclass(frozen=True, slots=True)
+class DeskParts:
+    """``zone``: of jobs that name none. ``resolve`` reads ``CHANNEL:REST``, ValueError: not now. ``check_secret`` raises OhmoError when a
+    reference leads to nothing. ``recipes``: folders, the owner's first."""
+
+    jobs: Jobs
+    publish: Publish
+    resolve: Callable[[str], Address]
+    check_secret: Callable[[str], None]
+    recipes: Sequence[Path]
+    zone: str
+    new_id: NewId
+    clock: Clock
+
+
+class CronDesk:
+    """Raises BadJob and NoSuchJob, each with one line, and what the store raises."""
+
+    def __init__(self, parts: DeskParts) -> None:
+        self._parts = parts
+
+    async def list(self, by: By = OWNER) -> list[JobRow]:
+        """By name."""
+        return [row for row in await self._parts.jobs.jobs() if _may(row, by)]
+
+    async def job(self, name: str, by: By = OWNER) -> JobRow:
+        rows = await self.list(by)
+        found = next((row for row in rows if row.name == name), None)
+        if found is None:
+            there = ", ".join(row.name for row in rows[:10]) or "none yet"
+            raise NoSuchJob(f"{name[:80]}: there is no such job; there are: {there}")
+        return found
+
+    async def history(self, name: str, by: By = OWNER, *, limit: int = 50) -> list[OccurrenceRow]:
+        """The latest first."""
+        return await self._parts.jobs.occurrences((await self.job(name, by)).job, limit=limit)
+
+    def understand(self, fields: Mapping[str, object], values: Mapping[str, str] | None = None) -> JobSpec:
+        """The job that these fields mean, its recipe filled in with ``values``; nothing is written."""
+        name = fields.get("recipe")
+        if isinstance(name, str) and name:
+            wanted = {key: value for key, value in fields.items() if value not in (None, "", [], {})}
+            recipe = read_recipe(name, self._parts.recipes).job(values or {})
+            if any(wanted.get(key) for key in ("schedule", "at", "every")):
+                recipe = {key: value for key, value in recipe.items() if key not in ("schedule", "at", "every")}
+            fields = {**recipe, **wanted}
+        return spec_of(fields, self._parts.zone, self._parts.clock())
+
+    def first(self, spec: JobSpec) -> datetime | None:
+        """When it would run first."""
+        now = self._parts.clock()
+        return first_slot(JobBody(spec, now), now)
+
+    def looks(self, spec: JobSpec) -> Mapping[str, Json]:
+        """A job as it would be, for whoever has to agree to it."""
+        now = self._parts.clock()
+        self._check_secrets(spec)
+        body = JobBody(spec, now, place=self._place(spec))
+        return job_view(JobRow("", spec.name, "person", body, 1, True, first_slot(body, now), "owner"), None)
+
+    async def view(self, row: JobRow) -> Mapping[str, Json]:
+        """A job as the API tells it."""
+        latest = await self._parts.jobs.occurrences(row.job, limit=1)
+        return job_view(row, latest[0] if latest else None)
+
+    async def create(
+        self,
+        fields: Mapping[str, object],
+        by: By = OWNER,
+        *,
+        values: Mapping[str, str] | None = None,
+        job: str = "",
+        place: Address | None = None,
+        enabled: bool = True,
+    ) -> JobRow:
+        """Whoever calls this has shown its rules and secrets, and was allowed them. ``job``: an id; the same one again is the same job.
+        ``place``: where its report goes when ``to`` is not given."""
+        parts, now = self._parts, self._parts.clock()
+        spec = self.understand(fields, values)
+        self._check_secrets(spec)
+        body = JobBody(spec, now, digest(spec), by.account, self._place(spec) or (place if spec.to is None else None))
+        due = first_slot(body, now)
+        row = JobRow(job or parts.new_id(), spec.name, "person", body, 1, enabled, due if enabled else None, by.person)
+        if await parts.jobs.save_job(row):
+            return row
+        known = next((one for one in await parts.jobs.jobs() if one.name == spec.name), None)
+        if known is not None and known.job == row.job:
+            return known
+        raise BadJob(f"name: there is a job {spec.name} already; choose another name, or change it with: ohmo cron edit {spec.name}")
+
+    async def edit(self, name: str, fields: Mapping[str, object], by: By = OWNER) -> JobRow:
+        """Fields that are given win over what the job is."""
+        row = await self._own(name, by)
+        known = fields_of_spec(row.body.spec)
+        if any(fields.get(key) for key in ("schedule", "at", "every")):
+            known |= {"schedule": None, "at": None, "every": None}
+        if fields.get("name") not in (None, name):
+            raise BadJob("name: a job keeps its name; remove it and add another")
+        spec = spec_of({**known, **fields}, self._parts.zone, self._parts.clock())
+        self._check_secrets(spec)
+        now = self._parts.clock()
+        place = self._place(spec) if spec.to is not None else row.body.place
+        anchor = row.body.anchor if spec.every == row.body.spec.every else now
+        body = replace(row.body, spec=spec, anchor=anchor, approved=digest(spec), place=place)
+        changed = body.spec != row.body.spec
+        return await self._save(row, replace(row, body=body, next_at=first_slot(body, now) if changed and row.enabled else row.next_at))
+
+    async def pause(self, name: str, by: By = OWNER) -> JobRow:
+        row = await self.job(name, by)
+        return row if not row.enabled else await self._save(row, replace(row, enabled=False, next_at=None))
+
+    async def resume(self, name: str, by: By = OWNER) -> JobRow:
+        """From the next slot on: what was due meanwhile is not run."""
+        row = await self.job(name, by)
+        return row if row.enabled else await self._save(row, replace(row, enabled=True, next_at=first_slot(row.body, self._parts.clock())))
+
+    async def remove(self, name: str, by: By = OWNER) -> None:
+        row = await self._own(name, by)
+        await self._parts.jobs.remove_job(row.job)
+
+    async def run(self, name: str, by: By = OWNER) -> datetime:
+        """Now, beside its schedule; returns the instant under which the run stands in the history. BadJob: it runs already."""
+        row, now = await self.job(name, by), self._parts.clock()
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        if row.body.spec.overlap == "skip" and any(one.job == row.job for one in await self._parts.jobs.claimed()):
+            raise BadJob(f"{name}: it is running already; see ohmo cron history {name}")
+        last = await self.last_report(row)
+        accepted = await self._parts.publish(wake_of(row, now, by="hand", following=None, last=last, now=now))
+        if accepted.duplicate:
+            raise BadJob(f"{name}: it was changed or started by somebody else in this moment; try again")
+        return now
+
+    async def last_report(self, row: JobRow) -> str:
+        """How the last answer began, for a job that tells changes only."""
+        if row.body.spec.when != "changed":
+            return ""
+        rows = await self._parts.jobs.occurrences(row.job, limit=20)
+        return next((one.preview for one in rows if one.state == "done" and one.preview), "") or ""
+
+    async def sync(self, wanted: Sequence[JobSpec], enabled: Sequence[bool]) -> None:
+        """Jobs of the configuration become rows; those that stand there no more are removed. A job that did not change keeps its place in time."""
+        jobs, now = self._parts.jobs, self._parts.clock()
+        known = {row.name: row for row in await jobs.jobs()}
+        for spec, on in zip(wanted, enabled, strict=True):
+            row = known.get(spec.name)
+            body = JobBody(spec, now if row is None else row.body.anchor, digest(spec), "", self._place(spec))
+            same = row is not None and row.origin == "config" and row.body.spec == spec
+            if row is None:
+                due = after(body, now) if spec.at is None else body_at(spec)
+                await jobs.save_job(JobRow(self._parts.new_id(), spec.name, "config", body, 1, on, due if on else None, "owner"))
+            elif not same or (row.enabled and not on):
+                due = after(body, now) if on else None
+                await self._save(row, replace(row, origin="config", body=body, enabled=on, next_at=due, person="owner"))
+        names = {spec.name for spec in wanted}
+        for row in known.values():
+            if row.origin == "config" and row.name not in names:
+                await jobs.remove_job(row.job)
+
+    async def _own(self, name: str, by: By) -> JobRow:
+        row = await self.job(name, by)
+        if row.origin == "config":
+            raise BadJob(f"{name}: this job stands in config.yaml; change it there")
+        return row
+
+    async def _save(self, row: JobRow, newer: JobRow) -> JobRow:
+        newer = replace(newer, revision=row.revision + 1)
+        if not await self._parts.jobs.save_job(newer, over=row.revision):
+            raise Unavailable(f"{row.name} was changed by somebody else in this moment")
+        return newer
+
+    def _place(self, spec: JobSpec) -> Address | None:
+        """None: its channel is not connected now; it is read when the report goes out. Raises BadJob when it can be read and is wrong."""
+        if spec.to is None:
+            return None
+        try:
+            return self._parts.resolve(spec.to)
+        except ValueError as error:
+            if "is not connected" in str(error):
+                return None
+            raise BadJob(f"to: {error}") from error
+
+    def _check_secrets(self, spec: JobSpec) -> None:
+        for _, reference in spec.secrets:
+            self._parts.check_secret(reference)
+
+
+def body_at(spec: JobSpec) -> datetime | None:
+    """The slot of a one-shot of the configuration, also when it is past: whether it is caught up is the scheduler's matter."""
+    return None if spec.at is None else datetime.fromisoformat(spec.at)
+
+
+def _may(row: JobRow, by: By) -> bool:
+    return by.everything or (row.person, row.body.account) == (by.person, by.account)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """How the model's tools come to the desk. ``place``: where a thread is."""
+
+    desk: CronDesk
+    place: Callable[[str], Awaitable[Address | None]]

@@ -1,0 +1,86 @@
+"""What the owner hears of jobs: one notice when a job begins to fail, one when it is well again, one for runs that were missed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+
+from ohmo.contracts.cron import JobRow, Jobs, OccurrenceRow, Passed
+from ohmo.cron.spec import when_words
+from ohmo.ids import derived
+
+_BY_HAND = ("stopped by ", "the job was removed", "interrupted by ")  # a person ended it: nothing is broken
+_LOOKED = 50  # runs back
+_FIRST, _MOST = 60.0, 3_600.0  # seconds until a failed run is tried again: doubling
+
+
+class Incidents:
+    """``tell`` posts a notice to the owner under an id, once: the same id again is nothing new, also after a restart and on another instance.
+    ``again`` brings a failed run's wake back."""
+
+    def __init__(self, jobs: Jobs, tell: Callable[[str, str], Awaitable[object]], again: Callable[[str, int], Awaitable[bool]]) -> None:
+        self._jobs, self._tell, self._again = jobs, tell, again
+        self._retries: dict[tuple[str, datetime], tuple[datetime, OccurrenceRow]] = {}
+        self._missed: list[tuple[JobRow, tuple[Passed, ...]]] = []
+
+    async def review(self, row: JobRow) -> None:
+        """Look at how the latest runs ended."""
+        ended = [one for one in await self._jobs.occurrences(row.job, limit=_LOOKED) if _counts(one)]
+        if not ended:
+            return
+        last = ended[0]
+        if last.state == "done":
+            if len(ended) > 1 and ended[1].state == "failed":
+                await self._tell(
+                    derived("cron well", row.job, last.due.isoformat()), f"The job {row.name} is well again: {_when(row, last)}."
+                )
+            return
+        if last.attempts <= row.body.spec.retry and last.ended is not None and last.thread is not None:
+            pause = min(_FIRST * 2 ** (last.attempts - 1), _MOST)
+            self._retries[last.job, last.due] = (last.ended + timedelta(seconds=pause), last)
+            return
+        first = last
+        for one in ended:
+            if one.state != "failed":
+                break
+            first = one
+        text = (
+            f"The job {row.name} failed: {_when(row, last)}: {(last.reason or 'no reason was given').rstrip('.')}."
+            f" You hear again when it is well; `ohmo cron history {row.name}` shows every run."
+        )
+        await self._tell(derived("cron failed", row.job, first.due.isoformat()), text)
+
+    async def retry(self, now: datetime) -> datetime | None:
+        """Tries again what failed and may be; when the next try is due."""
+        for key, (at, one) in list(self._retries.items()):
+            if at <= now:
+                del self._retries[key]
+                if one.thread is not None and one.seq is not None:
+                    await self._again(one.thread, one.seq)
+        return min((at for at, _ in self._retries.values()), default=None)
+
+    def missed(self, row: JobRow, passed: Sequence[Passed]) -> None:
+        """Told with the next ``tell_missed``, unless the job asks for no catching up."""
+        gone = tuple(one for one in passed if one.state == "missed")
+        if gone and row.body.spec.catch_up != "none":
+            self._missed.append((row, gone))
+
+    async def tell_missed(self) -> None:
+        """All of one look in one notice."""
+        if not self._missed:
+            return
+        missed, self._missed = self._missed, []
+        lines = [
+            f"- {row.name}: {len(gone)} (the last was due {when_words(gone[-1].due, row.body.spec.tz)}): {gone[-1].reason}"
+            for row, gone in missed
+        ]
+        once = derived("cron missed", *(f"{row.job} {gone[-1].due.isoformat()}" for row, gone in missed))
+        await self._tell(once, "Scheduled runs were missed and are not caught up:\n\n" + "\n".join(lines))
+
+
+def _counts(one: OccurrenceRow) -> bool:
+    return one.state in ("done", "failed") and not (one.reason or "").startswith(_BY_HAND)
+
+
+def _when(row: JobRow, one: OccurrenceRow) -> str:
+    return f"the run of {when_words(one.due, row.body.spec.tz)}"

@@ -1,0 +1,77 @@
+"""What becomes of slots that came due while nobody was awake. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ohmo.contracts.cron import JobBody, Passed
+from ohmo.cron.times import after, period
+
+GRACE = timedelta(hours=2)
+MOST = 1_000  # slots that are recorded one by one
+CAUGHT_UP = 100  # slots that ``catch_up: all`` runs
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``passed`` are recorded, ``run`` is caught up (None: nothing is), and the job goes on at ``next_at``: ``run``, or the first slot that is
+    not late."""
+
+    passed: tuple[Passed, ...]
+    run: datetime | None
+    next_at: datetime | None
+
+
+def grace(body: JobBody, due: datetime) -> timedelta:
+    """How late a run still makes sense: half the time to the next one, at most two hours."""
+    distance = period(body, due)
+    return GRACE if distance is None else min(distance / 2, GRACE)
+
+
+def slots(body: JobBody, first: datetime, before: datetime) -> tuple[list[datetime], datetime | None]:
+    """The slots from ``first`` on that lie before ``before``, the newest MOST of them; and the first that does not."""
+    found: list[datetime] = []
+    at: datetime | None = first
+    if body.spec.every is not None:  # how many there are is known without counting
+        distance = timedelta(seconds=body.spec.every)
+        skipped = max(0, (before - first) // distance - MOST)
+        at = first + skipped * distance
+    while at is not None and at < before:
+        found.append(at)
+        at = after(body, at)
+    return found[-MOST:], at
+
+
+def judge(body: JobBody, first: datetime, awake: datetime, now: datetime) -> Verdict:
+    """``first`` and what follows it came due before ``awake``, when the scheduler began to look; ``now``: how late they are."""
+    late, following = slots(body, first, awake)
+    policy = body.spec.catch_up
+    if policy == "all":
+        run = late[-CAUGHT_UP:]
+        rest = late[: -len(run)]
+        return Verdict(_missed(first, rest, f"more than {CAUGHT_UP} runs were missed"), run[0], run[0])
+    newest = late[-1]
+    if policy == "none":
+        return Verdict(_missed(first, late, "ohmo was not running"), None, following)
+    allowed = grace(body, newest)
+    if now - newest > allowed:
+        why = f"ohmo was not running; it came {_span(now - newest)} late, more than {_span(allowed)}"
+        return Verdict(_missed(first, late, why), None, following)
+    why = f"coalesced into the run of {newest:%Y-%m-%d %H:%M:%S} UTC"
+    return Verdict(tuple(Passed(due, "skipped", why) for due in late[:-1]), newest, newest)
+
+
+def _missed(first: datetime, late: list[datetime], why: str) -> tuple[Passed, ...]:
+    """The oldest one stands for all before it that are too many to be written."""
+    passed = [Passed(due, "missed", why) for due in late]
+    if passed and passed[0].due != first:
+        passed.insert(0, Passed(first, "missed", f"{why}; and every slot from here to {passed[0].due:%Y-%m-%d %H:%M:%S} UTC"))
+    return tuple(passed)
+
+
+def _span(span: timedelta) -> str:
+    minutes = round(span.total_seconds() / 60)
+    if minutes < 1:
+        return f"{span.total_seconds():.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"

@@ -1,0 +1,72 @@
+"""What a run without a person in front of it says, to whom, and when it keeps silent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+from channels.contract import Address, Outbound
+from ohmo.contracts.arrivals import Terms, Wake
+from ohmo.contracts.cron import PREVIEW, Jobs, Report
+from ohmo.cron.wakes import SILENT
+
+_AROUND = " \t\r\n*_`'\"#>-"
+
+
+class Reporter:
+    """``resolve`` reads an address with its channel's grammar, ValueError: it cannot be understood now. ``owner``: where the owner is reached."""
+
+    def __init__(self, jobs: Jobs, resolve: Callable[[str], Address], owner: Callable[[], Address]) -> None:
+        self._jobs, self._resolve, self._owner = jobs, resolve, owner
+
+    async def __call__(self, wake: Wake, text: str, refused: Sequence[str]) -> tuple[Outbound | None, Report]:
+        """``refused``: calls that nobody allowed in time. The post, None: nobody is told; and what the history keeps."""
+        terms = wake.terms
+        assert terms is not None
+        print_ = fingerprint(text)
+        silence = None if refused else await self._silence(wake, terms, text, print_)
+        kept = f"{text[:PREVIEW]}"
+        if silence is not None:
+            return None, Report(silence, kept, print_)
+        said = text.strip()
+        if is_silent(said):
+            said = said[said.upper().index(SILENT) + len(SILENT) :].strip(_AROUND) or "Nothing else to report."
+        if refused:
+            said += "\n\n_Not allowed in time, so not done:_\n" + "\n".join(f"- `{line}`" for line in refused)
+        reason = f"not allowed in time: {'; '.join(refused)}"[:PREVIEW] if refused else ""
+        place, note = self._place(terms)
+        if place is None:
+            return None, Report(reason or note, kept, print_)
+        return Outbound(place, f"{note}\n\n{said}" if note else said), Report(reason or note, kept, print_)
+
+    async def _silence(self, wake: Wake, terms: Terms, text: str, seen: str) -> str | None:
+        """Why nobody is told; None: somebody is."""
+        if terms.when == "always":
+            return None
+        if is_silent(text):
+            return "silent: nothing is wrong" if terms.when == "wrong" else "silent: nothing changed"
+        if terms.when == "changed" and wake.occurrence is not None and seen == await self._last(wake.occurrence.job):
+            return "silent: nothing changed"
+        return None
+
+    async def _last(self, job: str) -> str | None:
+        rows = await self._jobs.occurrences(job, limit=20)
+        return next((row.digest for row in rows if row.state == "done" and row.digest), None)
+
+    def _place(self, terms: Terms) -> tuple[Address | None, str]:
+        if terms.place is not None or terms.to is None:
+            return terms.place, ""
+        try:
+            return self._resolve(terms.to), ""
+        except ValueError as error:
+            return self._owner(), f"The report of {terms.name} could not go where it belongs ({error}):"
+
+
+def is_silent(text: str) -> bool:
+    """Whether an answer begins with the word for silence, however it is dressed."""
+    return text.lstrip(_AROUND).upper().startswith(SILENT)
+
+
+def fingerprint(text: str) -> str:
+    """Equal for answers that differ in spaces only."""
+    return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()[:32]

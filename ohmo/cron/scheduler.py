@@ -1,0 +1,232 @@
+"""Sleeps until the next slot of any job and claims it with its wake; what came due while nobody was awake is caught up or recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+import structlog
+
+from channels.contract import Clock
+from channels.errors import Unavailable
+from ohmo.contracts.cron import JobRow, Jobs, OccurrenceRow, Passed
+from ohmo.contracts.errors import StoreError
+from ohmo.contracts.store import Hint
+from ohmo.cron.alarm import Alarm
+from ohmo.cron.desk import CronDesk, Publish
+from ohmo.cron.incidents import Incidents
+from ohmo.cron.late import Verdict, judge, slots
+from ohmo.cron.times import after
+from ohmo.cron.wakes import wake_of
+from ohmo.failpoints import Failpoint
+
+log = structlog.get_logger("ohmo.cron")
+JUMP = 5.0  # seconds the wall clock may differ from the steady one before it counts as set
+SPREAD = timedelta(minutes=10)  # over which runs are caught up
+AT_ONCE = 2  # of them
+QUEUED = 10  # runs of one job that may wait behind each other
+AGAIN = 1.0  # seconds until a store that was away is asked again
+NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerParts:
+    """``steady``: seconds of a clock that nobody sets. ``listen`` as the store's."""
+
+    jobs: Jobs
+    desk: CronDesk
+    publish: Publish
+    incidents: Incidents
+    listen: Callable[[Callable[[Sequence[Hint]], None]], Callable[[], None]]
+    alarm: Alarm
+    clock: Clock
+    failpoint: Failpoint
+    prepare: Callable[[], Awaitable[None]]  # once, before the first look: the jobs of the configuration
+    steady: Callable[[], float] = time.monotonic
+
+
+class Scheduler:
+    """One for each instance: several over one store claim each slot once, because a slot moves the job on in the transaction of its claim."""
+
+    def __init__(self, parts: SchedulerParts) -> None:
+        self._parts = parts
+        self._changed = asyncio.Event()
+        self._awake = NEVER  # slots since then are on time, however busy this machine is
+        self._looked = (NEVER, 0.0)
+        self._admitted: dict[tuple[str, datetime], datetime] = {}  # what is caught up -> not before
+        self._spacing, self._catch_up = timedelta(), NEVER  # between their starts; when the next one may
+        self._claimed: set[tuple[str, datetime]] | None = None
+        self._lag = 0.0
+        self._next: datetime | None = None
+
+    def report(self) -> dict[str, int | float | str | None]:
+        """For the status: how late the last run began, or how late one is that is due now; and when the next is due."""
+        overdue = 0.0 if self._next is None else (self._parts.clock() - self._next).total_seconds()
+        return {"lag_seconds": round(max(self._lag, overdue, 0.0), 3), "next": None if self._next is None else self._next.isoformat()}
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        stop_hearing = self._parts.listen(self._hear)
+        self._awake, self._claimed = NEVER, None
+        prepared = False
+        try:
+            while True:
+                self._changed.clear()
+                try:
+                    if not prepared:
+                        await self._parts.prepare()
+                        prepared = True
+                    until = await self._round()
+                except (Unavailable, StoreError) as error:
+                    log.error("store_unavailable", doing="cron", error=str(error))
+                    await asyncio.sleep(AGAIN)
+                    continue
+                await self._parts.alarm(until, self._changed)
+        finally:
+            stop_hearing()
+
+    def _hear(self, hints: Sequence[Hint]) -> None:
+        if any(hint.kind in ("job", "any") for hint in hints):
+            self._changed.set()
+
+    async def _round(self) -> datetime | None:
+        """One look at everything; when to look again."""
+        parts, now = self._parts, self._parts.clock()
+        rows = await parts.jobs.jobs()
+        if self._jumped(now):
+            rows = await self._rebase(rows, now)
+        claimed = await parts.jobs.claimed()
+        await self._ended(rows, claimed)
+        times: list[datetime] = []
+        for row in rows:
+            if not row.enabled or row.next_at is None:
+                continue
+            at = self._begins(row, row.next_at)
+            again = at if at > now else await self._due(row, row.next_at, claimed, now)
+            times += [again] if again is not None else []
+        self._next = min((row.next_at for row in rows if row.enabled and row.next_at is not None and row.next_at > now), default=None)
+        retry = await parts.incidents.retry(now)
+        await parts.incidents.tell_missed()
+        return min([*times, *([retry] if retry is not None else [])], default=None)
+
+    def _jumped(self, now: datetime) -> bool:
+        """At the start, and when the wall clock went another way than the steady one: it was set, or the machine slept."""
+        wall, steady = self._looked
+        self._looked = (now, self._parts.steady())
+        return wall is NEVER or abs((now - wall).total_seconds() - (self._looked[1] - steady)) > JUMP
+
+    async def _rebase(self, rows: Sequence[JobRow], now: datetime) -> list[JobRow]:
+        """From here on slots are on time. What lies ahead is computed afresh: the zone's rules may be others, the clock may have gone back."""
+        self._awake = now
+        self._admitted.clear()
+        log.info("cron_awake", jobs=len(rows))
+        found: list[JobRow] = []
+        for row in rows:
+            fresh = await self._ahead(row, now)
+            if fresh is not None and await self._parts.jobs.rebase_job(row, fresh):
+                found.append(replace(row, next_at=fresh))
+            else:
+                found.append(row)
+        await self._pace(found, now)
+        return found
+
+    async def _ahead(self, row: JobRow, now: datetime) -> datetime | None:
+        """Another next slot than the row says; None: it is right, or late and judged elsewhere."""
+        if not row.enabled or row.next_at is None or row.next_at <= now:
+            return None
+        happened = {one.due for one in await self._parts.jobs.occurrences(row.job, limit=1_000) if one.due > now and _ran(one)}
+        fresh = after(row.body, now)
+        while fresh is not None and fresh in happened:
+            fresh = after(row.body, fresh)
+        return None if fresh is None or fresh == row.next_at else fresh
+
+    async def _pace(self, rows: Sequence[JobRow], now: datetime) -> None:
+        """Many runs to catch up are spread, so that a start is no storm."""
+        late = [row for row in rows if row.enabled and row.next_at is not None and self._begins(row, row.next_at) < self._awake]
+        runs = [(row, judged.run) for row in late if (judged := self._judged(row, now)).run is not None]
+        count = sum(len(slots(row.body, run, self._awake)[0]) if row.body.spec.catch_up == "all" else 1 for row, run in runs)
+        self._spacing, self._catch_up = (SPREAD / count if count > AT_ONCE else timedelta()), now
+        for row, run in runs:
+            self._admit(row, run, now)
+
+    def _admit(self, row: JobRow, due: datetime, now: datetime) -> None:
+        if (row.job, due) not in self._admitted:
+            self._admitted[row.job, due] = begin = max(now, self._catch_up)
+            self._catch_up = begin + self._spacing
+
+    def _judged(self, row: JobRow, now: datetime) -> Verdict:
+        assert row.next_at is not None
+        awake = self._awake - timedelta(seconds=_jitter(row, row.next_at))
+        return judge(row.body, row.next_at, max(awake, row.next_at + timedelta(microseconds=1)), now)
+
+    def _begins(self, row: JobRow, due: datetime) -> datetime:
+        return due + timedelta(seconds=_jitter(row, due))
+
+    async def _due(self, row: JobRow, due: datetime, claimed: Sequence[OccurrenceRow], now: datetime) -> datetime | None:
+        """A slot that has come: claimed, caught up or passed over. When to look again, None: when something changes."""
+        mine = [one for one in claimed if one.job == row.job]
+        if self._begins(row, due) >= self._awake:
+            return await self._fire(row, due, mine, "schedule", now)
+        if (row.job, due) not in self._admitted:
+            judged = self._judged(row, now)
+            if judged.passed:
+                self._parts.incidents.missed(row, judged.passed)
+            if judged.run is not None:
+                self._admit(row, judged.run, now)
+            if judged.run != due:
+                await self._parts.jobs.pass_over(row, judged.passed, judged.next_at)
+                return now
+        begin = self._admitted[row.job, due]
+        if begin > now:
+            return begin
+        if sum(one.reason == "caught up" for one in claimed) >= AT_ONCE or (mine and row.body.spec.overlap == "skip"):
+            return None
+        return await self._fire(row, due, mine, "catch_up", now)
+
+    async def _fire(
+        self, row: JobRow, due: datetime, mine: Sequence[OccurrenceRow], by: Literal["schedule", "catch_up"], now: datetime
+    ) -> datetime:
+        parts, spec = self._parts, row.body.spec
+        following = after(row.body, due)
+        if mine and (spec.overlap == "skip" or len(mine) >= QUEUED):
+            many = f"{len(mine)} runs wait or run already" if spec.overlap == "queue" else f"the run of {mine[0].due:%Y-%m-%d %H:%M:%S} UTC"
+            why = many if spec.overlap == "queue" else f"{many} had not ended"
+            await parts.jobs.pass_over(row, [Passed(due, "skipped", why)], following)
+            return now
+        wake = wake_of(row, due, by=by, following=following, last=await parts.desk.last_report(row), now=now)
+        accepted = await parts.publish(wake)
+        if not accepted.duplicate:
+            parts.failpoint("cron.claimed")
+            late = (parts.clock() - self._begins(row, due)).total_seconds()
+            self._lag = max(0.0, late) if by == "schedule" else self._lag
+            log.info("cron_claimed", job=row.name, due=due.isoformat(), late=round(late, 3), by=by)
+        else:
+            await parts.jobs.pass_over(row, (), following)  # the slot was written before (the clock was set back): the job goes on
+        self._admitted.pop((row.job, due), None)
+        return now
+
+    async def _ended(self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow]) -> None:
+        """Runs that came to an end since the last look may begin or end an incident."""
+        present = {(one.job, one.due) for one in claimed}
+        over = None if self._claimed is None else {job for job, _ in self._claimed - present}
+        self._claimed = present
+        for row in rows:
+            if over is None or row.job in over:
+                await self._parts.incidents.review(row)
+
+
+def _ran(row: OccurrenceRow) -> bool:
+    return row.state not in ("skipped", "missed")
+
+
+def _jitter(row: JobRow, due: datetime) -> float:
+    """Seconds, the same for one slot on every instance and after a restart."""
+    if not row.body.spec.jitter:
+        return 0.0
+    drawn = hashlib.sha256(f"{row.job} {due.timestamp()}".encode()).digest()
+    return int.from_bytes(drawn[:4]) / 2**32 * row.body.spec.jitter

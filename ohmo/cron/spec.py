@@ -1,0 +1,196 @@
+"""From what somebody wrote to a job: every field checked, every mistake one line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from ohmo.config.secrets import Secret
+from ohmo.config.values import duration
+from ohmo.contracts.cron import BadJob, JobBody, JobSpec
+from ohmo.cron.times import after, instant_of, moment_of
+from ohmo.cron.zones import zone_of
+from ohmo.permissions.rules import parse_rule
+
+FIELDS = frozenset(
+    {
+        *("name", "prompt", "tz", "schedule", "at", "every", "to", "thread", "rules", "secrets", "deadline"),
+        *("catch_up", "overlap", "when", "jitter", "retry", "expires", "recipe"),
+    }
+)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_CHOICES: Mapping[str, Sequence[str]] = {
+    "catch_up": ("none", "once", "all"), "overlap": ("skip", "queue"), "when": ("always", "changed", "wrong"),
+}  # fmt: skip
+_LONGEST = 100_000  # characters of a prompt
+_MOST_RETRIES = 10
+
+
+def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
+    """``zone``: of jobs that name none. Fields that are None count as not given. Raises BadJob with one line."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    if unknown := sorted(given.keys() - FIELDS):
+        raise BadJob(f"{unknown[0]}: a job has no such field; it has {', '.join(sorted(FIELDS))}")
+    tz = _text(given, "tz") or zone
+    try:
+        where = zone_of(tz)
+    except ValueError as error:
+        raise BadJob(f"tz: {error}") from error
+    if sum(bool(given.get(name)) for name in ("schedule", "at", "every")) != 1:
+        raise BadJob("give exactly one of schedule (0 9 * * 1-5), at (2026-12-01 09:00) and every (5m)")
+    prompt = _text(given, "prompt") or ""
+    if not prompt.strip() or len(prompt) > _LONGEST:
+        raise BadJob(f"prompt: say what shall be done, in at most {_LONGEST} characters")
+    name = _text(given, "name") or _name_from(prompt)
+    if _NAME.fullmatch(name) is None:
+        raise BadJob(f"name: {name[:80]!r} cannot be a name; use up to 64 letters, digits, dots, dashes and underscores")
+    at, expires = _text(given, "at"), _text(given, "expires")
+    spec = JobSpec(
+        name=name, prompt=prompt, tz=where.key, schedule=_text(given, "schedule"),
+        at=None if at is None else moment_of(at, where, now).isoformat(), every=_seconds(given, "every", least=1.0),
+        to=_to(given), thread=_text(given, "thread"), rules=_rules(given), secrets=_secrets(given), deadline=_seconds(given, "deadline", least=1.0),
+        jitter=_seconds(given, "jitter") or 0.0, retry=_count(given), expires=None if expires is None else moment_of(expires, where, now).isoformat(),
+        recipe=_text(given, "recipe"), **cast("Any", {key: _choice(given, key) for key in _CHOICES if key in given}),
+    )  # fmt: skip
+    after(JobBody(spec, now), now)  # its fields and zone are right
+    return spec
+
+
+def fields_of_spec(spec: JobSpec) -> dict[str, object]:
+    """What ``spec_of`` reads back as the same job."""
+    found: dict[str, object] = {name: getattr(spec, name) for name in FIELDS}
+    return found | {"rules": list(spec.rules), "secrets": dict(spec.secrets)}
+
+
+def first_slot(body: JobBody, now: datetime) -> datetime | None:
+    """Where a new or changed job begins. Raises BadJob: it would never run."""
+    due = after(body, now)
+    if due is not None:
+        return due
+    spec = body.spec
+    if spec.at is not None:
+        raise BadJob(f"at: {instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M %Z} is in the past")
+    if spec.expires is not None:
+        raise BadJob("expires: the job would be over before its first run")
+    raise BadJob(f"schedule: {spec.schedule!r} never comes")
+
+
+def digest(spec: JobSpec) -> str:
+    """What an approval of a job is bound to: the rules and secrets that were shown."""
+    return hashlib.sha256(json.dumps([list(spec.rules), [list(pair) for pair in spec.secrets]]).encode()).hexdigest()
+
+
+def span(seconds: float | None) -> str | None:
+    """``5m``, ``24h``, ``1h30m``: as a duration is written."""
+    if seconds is None:
+        return None
+    rest, text = round(seconds * 1000), ""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        count, rest = divmod(rest, size) if unit != "d" or rest % size == 0 else (0, rest)
+        text += f"{count}{unit}" if count else ""
+    return text or "0s"
+
+
+def when_words(due: datetime | None, tz: str) -> str:
+    """``Mon 2026-11-23 09:00 CET (Europe/Berlin)``."""
+    if due is None:
+        return "never"
+    wall = due.astimezone(zone_of(tz))
+    seconds = f"{wall:%S}" if wall.second or wall.microsecond else ""
+    return f"{wall:%a %Y-%m-%d %H:%M}{':' + seconds if seconds else ''} {wall:%Z} ({tz})"
+
+
+def rhythm(spec: JobSpec) -> str:
+    """When it runs, in a few words."""
+    if spec.schedule is not None:
+        return spec.schedule
+    if spec.every is not None:
+        return f"every {span(spec.every)}"
+    return "once" if spec.at is None else f"once, {instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M}"
+
+
+def _text(given: Mapping[str, object], name: str) -> str | None:
+    value = given.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise BadJob(f"{name}: expected text, not {type(value).__name__}")
+    return value.strip() or None
+
+
+def _seconds(given: Mapping[str, object], name: str, least: float = 0.0) -> float | None:
+    value = given.get(name)
+    if value is None or value == "":
+        return None
+    try:
+        found = duration(value)
+    except ValueError as error:
+        raise BadJob(f"{name}: {error}") from error
+    if found < timedelta(seconds=least):
+        raise BadJob(f"{name}: at least {span(least)}")
+    return found.total_seconds()
+
+
+def _count(given: Mapping[str, object]) -> int:
+    value = given.get("retry", 0)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_RETRIES:
+        raise BadJob(f"retry: a number from 0 to {_MOST_RETRIES}")
+    return value
+
+
+def _choice(given: Mapping[str, object], name: str) -> str:
+    value = given[name]
+    if value not in _CHOICES[name]:
+        raise BadJob(f"{name}: {str(value)[:40]!r} is none of {', '.join(_CHOICES[name])}")
+    return str(value)
+
+
+def _to(given: Mapping[str, object]) -> str | None:
+    to = _text(given, "to")
+    if to is not None and not all(to.partition(":")):
+        raise BadJob(f"to: {to[:80]!r} is no address; write CHANNEL:REST, for example slack:C123")
+    return to
+
+
+def _rules(given: Mapping[str, object]) -> tuple[str, ...]:
+    rules = given.get("rules") or ()
+    if isinstance(rules, str) or not isinstance(rules, Sequence):
+        raise BadJob("rules: expected a list such as [Bash(gh run list:*)]")
+    for rule in cast("Sequence[object]", rules):
+        try:
+            parse_rule(str(rule))
+        except ValueError as error:
+            raise BadJob(f"rules: {error}") from error
+    return tuple(str(rule).strip() for rule in cast("Sequence[object]", rules))
+
+
+def _secrets(given: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    secrets: object = given.get("secrets") or ()
+    if secrets == ():
+        return ()
+    if not isinstance(secrets, Mapping):
+        raise BadJob("secrets: expected names with references, for example {GH_TOKEN: env:GH_TOKEN}")
+    found: list[tuple[str, str]] = []
+    for name, reference in cast("Mapping[object, object]", secrets).items():
+        secret = reference if isinstance(reference, Secret) else Secret(str(reference))
+        if _VARIABLE.fullmatch(str(name)) is None:
+            raise BadJob(f"secrets: {str(name)[:60]!r} cannot be a variable's name")
+        if secret.kind == "literal":
+            raise BadJob(f"secrets: {name}: a job keeps references, not values; write env:NAME, file:PATH or keyring:SERVICE/NAME")
+        found.append((str(name), secret.written()))
+    return tuple(sorted(found))
+
+
+def _name_from(prompt: str) -> str:
+    words = re.findall(r"[A-Za-z0-9]+", prompt.lower())[:5]
+    return "-".join(words)[:48].strip("-") or f"job-{hashlib.sha256(prompt.encode('utf-8', 'replace')).hexdigest()[:6]}"
+
+
+def in_utc(moment: datetime) -> str:
+    """ISO 8601 as the API tells it."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

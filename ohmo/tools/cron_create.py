@@ -1,0 +1,77 @@
+"""CronCreate: a job that runs later or again and again, confirmed with the local time it was understood as."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from channels.contract import Choice
+from ohmo.contracts.cron import BadJob
+from ohmo.contracts.errors import ConfigError
+from ohmo.contracts.tool import CallContext, Footprint, Question, ToolOutput
+from ohmo.cron.spec import rhythm, when_words
+from ohmo.ids import derived
+from ohmo.tools.answers import description, failed, said
+from ohmo.tools.scheduling import caller, door_of, has_door
+from ohmo.tools.workbench import Workbench
+
+_CHOICES = (Choice("once", "Make this job", "good"), Choice("deny", "Do not", "danger"))
+
+
+class CronCreateInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="CronCreate")
+    prompt: str = Field(min_length=1, max_length=20_000, description="what to do at that time")
+    schedule: str | None = Field(default=None, description="cron fields, e.g. 0 9 * * 1-5")
+    at: str | None = Field(default=None, description="once, e.g. 2026-12-01 09:00")
+    every: str | None = Field(default=None, description="e.g. 5m")
+    tz: str | None = None
+    name: str | None = None
+    to: str | None = Field(default=None, description="address; default: here")
+    when: Literal["always", "changed", "wrong"] = "always"
+    rules: list[str] = Field(default_factory=list, max_length=50, description="what it may do unasked")
+
+
+class CronCreate:
+    name = "CronCreate"
+    input = CronCreateInput
+
+    ready = staticmethod(has_door)
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._door = door_of(workbench)
+        self.description = description("CronCreate")
+
+    def footprint(self, arguments: CronCreateInput, cwd: Path) -> Footprint:  # noqa: ARG002
+        """Rules are shown and allowed with the job, in every mode. Raises BadJob: the model is told before anybody is asked."""
+        spec = self._door.desk.understand(_fields(arguments))
+        note = f"Job `{spec.name}`: {rhythm(spec)}, first run **{when_words(self._door.desk.first(spec), spec.tz)}**."
+        if not spec.rules:
+            return Footprint(effect="repeatable", note=note)
+        rules = "\n".join(f"- `{rule}`" for rule in spec.rules)
+        detail = f"{note}\n\n{spec.prompt[:1000]}\n\nIt may then, without asking:\n{rules}"
+        return Footprint(effect="repeatable", question=Question("permission", f"CronCreate: {spec.name}", detail, _CHOICES, digest=""))
+
+    async def run(self, arguments: CronCreateInput, context: CallContext) -> ToolOutput:
+        by, place = await caller(self._door, context)
+        if context.role == "guest":
+            return failed(context, "guests have no jobs")
+        here = place if place is not None and place.channel != "house" else None
+        try:
+            row = await self._door.desk.create(_fields(arguments), by, job=derived("job", context.call), place=here)
+        except (BadJob, ConfigError) as error:
+            return failed(context, str(error))
+        spec = row.body.spec
+        where = spec.to or ("here" if here is not None else "only into its history")
+        return said(
+            context,
+            f"Made the job {row.name}: {rhythm(spec)} in {spec.tz}; first run {when_words(row.next_at, spec.tz)}; report goes {where}.",
+        )
+
+
+def _fields(arguments: CronCreateInput) -> dict[str, object]:
+    return {name: value for name, value in arguments.model_dump().items() if value not in (None, "", [])}
+
+
+TOOL = CronCreate

@@ -1,0 +1,51 @@
+"""CronList: the caller's jobs, or what became of the runs of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ohmo.contracts.cron import NoSuchJob
+from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.cron.spec import when_words
+from ohmo.tools.answers import description, failed, said
+from ohmo.tools.scheduling import caller, door_of, has_door, line
+from ohmo.tools.workbench import Workbench
+
+
+class CronListInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="CronList")
+    name: str | None = Field(default=None, description="its last runs")
+
+
+class CronList:
+    name = "CronList"
+    input = CronListInput
+
+    ready = staticmethod(has_door)
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._door = door_of(workbench)
+        self.description = description("CronList")
+
+    def footprint(self, arguments: CronListInput, cwd: Path) -> Footprint:  # noqa: ARG002
+        return Footprint(effect="none")
+
+    async def run(self, arguments: CronListInput, context: CallContext) -> ToolOutput:
+        by, _ = await caller(self._door, context)
+        if context.role == "guest":
+            return failed(context, "guests have no jobs")
+        if arguments.name is None:
+            rows = await self._door.desk.list(by)
+            return said(context, "\n".join(map(line, rows)) or "There are no jobs.")
+        try:
+            row = await self._door.desk.job(arguments.name, by)
+            runs = await self._door.desk.history(row.name, by, limit=20)
+        except NoSuchJob as error:
+            return failed(context, str(error))
+        told = [f"- {when_words(one.due, row.body.spec.tz)}: {one.state}{f' ({one.reason})' if one.reason else ''}" for one in runs]
+        return said(context, "\n".join([line(row), *told]))
+
+
+TOOL = CronList

@@ -1,0 +1,179 @@
+"""A job runs at its time, once, says what it has to say where it belongs, and its owner hears when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from ohmo.assembly.house import House
+from ohmo.contracts.errors import Refused
+from ohmo.providers.scripted import Says
+from ohmo.testing import BIRTH, World, eventually, house
+
+DAILY = {"name": "brief", "schedule": "0 10 * * *", "tz": "UTC", "prompt": "what is new?", "to": "fake:team"}
+OWNER = "owner: ['fake:boss']\n"
+
+
+async def ended(built: House, name: str = "brief", count: int = 1) -> list[tuple[str, str | None]]:
+    """State and reason of the runs, the latest first, once there are so many and none is open."""
+    found: list[Any] = []
+
+    async def there() -> bool:
+        found[:] = await built.clockwork.desk.history(name)
+        return len(found) >= count and all(one.state != "claimed" for one in found)
+
+    await eventually(there)
+    return [(one.state, one.reason) for one in found]
+
+
+async def ready(built: House) -> None:
+    await eventually(lambda: built.board.report()["fake"].state == "connected")
+
+
+async def test_a_job_runs_when_its_time_comes_and_reports_where_it_belongs(world: Callable[..., World]) -> None:
+    life = world("CI is green.", "Still green.")
+    async with house(life) as built:
+        await ready(built)
+        made = await built.clockwork.desk.create(DAILY)
+        assert made.next_at == BIRTH + timedelta(hours=1)
+        life.clock.tick(3_599)
+        assert life.bot("team") == []
+        life.clock.tick(1)
+        await life.hears("CI is green.", "team")
+        assert await ended(built) == [("done", None)]
+        row = (await built.clockwork.desk.history("brief"))[0]
+        assert (row.preview, row.due, row.turn is not None) == ("CI is green.", BIRTH + timedelta(hours=1), True)
+        life.clock.tick(86_400)
+        await life.hears("Still green.", "team")
+    assert life.texts("team") == ["CI is green.", "Still green."]
+    asked = life.model.requests[0].steps[-1].blocks[0].text  # pyright: ignore[reportAttributeAccessIssue]
+    assert asked.startswith("what is new?")
+    assert len(life.model.requests[1].steps) == 1  # every run begins afresh
+
+
+async def test_a_restart_does_not_run_it_again_and_catches_up_what_was_missed(world: Callable[..., World]) -> None:
+    life = world("first", "second")
+    async with house(life) as built:
+        await ready(built)
+        await built.clockwork.desk.create(DAILY)
+        life.clock.tick(3_600)
+        await life.hears("first", "team")
+        await ended(built)
+    async with house(life) as built:
+        await ready(built)
+        assert await ended(built) == [("done", None)]
+    life.clock.tick(2 * 86_400 + 1_800)  # two slots, the newest half an hour ago
+    async with house(life) as built:
+        await life.hears("second", "team")
+        states = await ended(built, count=3)
+    assert [state for state, _ in states] == ["done", "skipped", "done"]
+    assert states[0][1] == "caught up"
+    assert "coalesced" in str(states[1][1])
+
+
+async def test_what_comes_too_late_is_recorded_as_missed_and_told_once(world: Callable[..., World]) -> None:
+    life = world(config=OWNER)
+    async with house(life) as built:
+        await ready(built)
+        await built.clockwork.desk.create(DAILY)
+    life.clock.tick(3_600 + 3 * 3_600)
+    for _ in range(2):
+        async with house(life) as built:
+            await ready(built)
+            assert [state for state, _ in await ended(built)] == ["missed"]
+            await life.hears("Scheduled runs were missed", "boss")
+    assert len(life.bot("boss")) == 1
+
+
+async def test_only_if_something_is_wrong(world: Callable[..., World]) -> None:
+    life = world("**[SILENT]**", "disk is full")
+    async with house(life) as built:
+        await ready(built)
+        await built.clockwork.desk.create({**DAILY, "when": "wrong"})
+        life.clock.tick(3_600)
+        assert await ended(built) == [("done", "silent: nothing is wrong")]
+        life.clock.tick(86_400)
+        await life.hears("disk is full", "team")
+    assert life.texts("team") == ["disk is full"]
+
+
+async def test_only_if_something_changed(world: Callable[..., World]) -> None:
+    life = world("two bugs", "two  bugs", "three bugs")
+    async with house(life) as built:
+        await ready(built)
+        await built.clockwork.desk.create({**DAILY, "when": "changed"})
+        for count in (1, 2, 3):
+            life.clock.tick(3_600 if count == 1 else 86_400)
+            await ended(built, count=count)
+        assert [reason for _, reason in await ended(built, count=3)] == [None, "silent: nothing changed", None]
+        await life.hears("three bugs", "team")
+    assert life.texts("team") == ["two bugs", "three bugs"]
+
+
+async def test_the_owner_hears_of_a_failing_job_once_and_once_when_it_is_well(world: Callable[..., World]) -> None:
+    life = world(Refused("no credit"), Refused("no credit"), "well", config=OWNER)
+    async with house(life) as built:
+        await ready(built)
+        await built.clockwork.desk.create(DAILY)
+        for count in (1, 2, 3):
+            life.clock.tick(3_600 if count == 1 else 86_400)
+            await ended(built, count=count)
+            await life.hears("failed" if count < 3 else "is well again", "boss")
+        await life.hears("well", "team")
+    assert [text.split(":")[0] for text in life.texts("boss")] == ["The job brief failed", "The job brief is well again"]
+    assert life.texts("team") == ["well"]
+
+
+async def test_a_job_asks_its_owner_and_names_what_nobody_allowed(world: Callable[..., World]) -> None:
+    calls = (("Bash", {"command": "touch allowed"}), ("Bash", {"command": "rm -rf build"}))
+    life = world(Says(calls=calls), "all I could do is done", config=OWNER)
+    async with house(life) as built:
+        await ready(built)
+        await built.clockwork.desk.create({**DAILY, "rules": ["Bash(touch:*)"], "deadline": "30m"})
+        life.clock.tick(3_600)
+        card = await life.hears("The job brief asks:", "boss")
+        assert "rm -rf build" in card.text
+        assert (life.folder / "work" / "allowed").exists()
+        life.clock.tick(1_801)
+        await built.expire()
+        said = await life.hears("all I could do is done", "team")
+    assert "Not allowed in time" in said.text
+    assert "rm -rf build" in said.text
+    assert "touch" not in said.text
+
+
+async def test_a_job_that_is_still_running_is_not_run_again(world: Callable[..., World]) -> None:
+    life = world(Says(calls=(("AskUser", {"question": "which?"}),)), config=OWNER)
+    async with house(life) as built:
+        await ready(built)
+        await built.clockwork.desk.create({**DAILY, "schedule": None, "every": "10m"})
+        life.clock.tick(600)
+        await life.hears("which?", "boss")
+        life.clock.tick(600)
+
+        async def skipped() -> bool:
+            return [one.state for one in await built.clockwork.desk.history("brief")] == ["skipped", "claimed"]
+
+        await eventually(skipped)
+
+
+async def test_jobs_of_the_configuration_run_and_go_with_it(world: Callable[..., World]) -> None:
+    job = "{name: brief, schedule: '0 10 * * *', tz: UTC, prompt: hello, to: 'fake:team'}"
+    life = world("from the file", config=f"cron: {{jobs: [{job}]}}\n")
+    async with house(life) as built:
+        await ready(built)
+
+        async def there() -> bool:
+            return [row.origin for row in await built.clockwork.desk.list()] == ["config"]
+
+        await eventually(there)
+        life.clock.tick(3_600)
+        await life.hears("from the file", "team")
+    async with house(replace(life, config="")) as built:
+
+        async def gone() -> bool:
+            return await built.clockwork.desk.list() == []
+
+        await eventually(gone)
