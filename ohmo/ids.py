@@ -31,17 +31,25 @@ def derived(*names: str) -> str:
 
 
 class IdSource:
-    """Unique and strictly growing within a process, also when the clock stands still or jumps back."""
+    """Unique and strictly growing within a process, also when the clock stands still or jumps back. Never shared with a forked child."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._now_ms = now_ms
         self._last_ms = 0
         self._tail = 0
+        self._random = memoryview(b"")
 
     def __call__(self) -> str:
         now = self._now_ms()
         if now > self._last_ms:
-            self._last_ms, self._tail = now, int.from_bytes(os.urandom(8))
+            self._last_ms, self._tail = now, self._drawn(8)
         else:
-            self._tail += 1 + int.from_bytes(os.urandom(3))
+            self._tail += 1 + self._drawn(3)
         return base36(self._last_ms, _TIME) + base36(self._tail, _TAIL)
+
+    def _drawn(self, size: int) -> int:
+        """Of random bytes drawn many at a time: one system call for some hundred ids."""
+        if len(self._random) < size:
+            self._random = memoryview(os.urandom(2_048))
+        found, self._random = self._random[:size], self._random[size:]
+        return int.from_bytes(found)

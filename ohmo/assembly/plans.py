@@ -37,7 +37,8 @@ class Plans:
         settings = claim.settings
         mode = settings.mode or config.permissions.mode
         cwd = Path(settings.workspace or config.workspace)
-        cwd.mkdir(parents=True, exist_ok=True)
+        if not cwd.is_dir():
+            cwd.mkdir(parents=True, exist_ok=True)
         model = settings.model or self._agent.model.model
         system = self._prompt(claim, cwd, mode)
         terms = first.terms if isinstance(first, Wake) else None

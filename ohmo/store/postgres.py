@@ -106,7 +106,7 @@ class PostgresDriver:
         self._wake.set()
         return await job.future
 
-    async def read(self, make: MakeOp[T], *, slow: bool = False) -> T:  # noqa: ARG002  # the pool keeps reports and short reads apart
+    async def read(self, make: MakeOp[T], *, slow: bool = False, hot: bool = False) -> T:  # noqa: ARG002  # the pool keeps reads apart
         try:
             async with self._pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
                 return await drive(connection, make(Moment(milliseconds(self._clock()))))

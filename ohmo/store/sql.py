@@ -194,7 +194,7 @@ class SqlStore(SqlReports, SqlJobs):
             await self._driver.write(lambda at: outbox.post(at, rows))
 
     async def outgoing(self, channel: str, account: str, threads: Collection[str] | None = None) -> list[OutRow]:
-        return await self._driver.read(lambda _: outbox.outgoing(channel, account, threads))
+        return await self._driver.read(lambda _: outbox.outgoing(channel, account, threads), hot=threads is not None)
 
     async def sending(self, id: str, parts: Sequence[PartState]) -> None:
         """Raises Conflict when the row is not open any more (a draft that was dropped meanwhile): it must not be said then."""

@@ -88,7 +88,9 @@ class SqliteDriver:
     async def write(self, make: MakeOp[T], lock: str = "") -> T:  # noqa: ARG002  # one writer needs no lock order
         return await self._writer.submit(make, milliseconds(self._clock()))
 
-    async def read(self, make: MakeOp[T], *, slow: bool = False) -> T:
+    async def read(self, make: MakeOp[T], *, slow: bool = False, hot: bool = False) -> T:
+        if hot:  # a reader would have to fetch from the log again what the writer still has in memory
+            return await self.write(make)
         return await (self._slow if slow else self._short).read(make, milliseconds(self._clock()))
 
     async def close(self) -> None:

@@ -67,8 +67,9 @@ class Driver(Protocol):
         """One transaction of its own, all or nothing; returns after the commit. ``lock``: the only thread it will lock, when that is known."""
         ...
 
-    async def read(self, make: MakeOp[T], *, slow: bool = False) -> T:
-        """One consistent snapshot, never waiting for the writer. ``slow``: a report, kept away from the short reads."""
+    async def read(self, make: MakeOp[T], *, slow: bool = False, hot: bool = False) -> T:
+        """One consistent snapshot. ``slow``: a report, kept away from the short reads, never waiting for the writer. ``hot``: a few rows that
+        were written this moment; whoever wrote them has them at hand."""
         ...
 
 

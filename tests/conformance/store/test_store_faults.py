@@ -39,8 +39,8 @@ class CuttingDriver:
         after, self.after = self.after, None
         return await self._driver.write(make if after is None else lambda at: cut(make, at, after), lock)
 
-    async def read(self, make: MakeOp[Any], *, slow: bool = False) -> Any:
-        return await self._driver.read(make, slow=slow)
+    async def read(self, make: MakeOp[Any], *, slow: bool = False, hot: bool = False) -> Any:
+        return await self._driver.read(make, slow=slow, hot=hot)
 
 
 def cut(make: MakeOp[Any], at: Moment, after: int) -> Op[Any]:

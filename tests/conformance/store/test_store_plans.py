@@ -54,8 +54,8 @@ class Listening:
     async def write(self, make: MakeOp[Any], lock: str = "") -> Any:
         return await self._driver.write(lambda at: self._noted(make, at), lock)
 
-    async def read(self, make: MakeOp[Any], *, slow: bool = False) -> Any:
-        return await self._driver.read(lambda at: self._noted(make, at), slow=slow)
+    async def read(self, make: MakeOp[Any], *, slow: bool = False, hot: bool = False) -> Any:
+        return await self._driver.read(lambda at: self._noted(make, at), slow=slow, hot=hot)
 
     def _noted(self, make: MakeOp[Any], at: Moment) -> Op[Any]:
         op = make(at)

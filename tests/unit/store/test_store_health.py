@@ -15,7 +15,7 @@ from ohmo.contracts.store import Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
 from ohmo.store.health import Health, bring_forward, create, examine
-from ohmo.store.schema import MIGRATIONS, NewerSchema
+from ohmo.store.schema import MIGRATIONS, NewerSchema, newest
 from ohmo.store.sqlite import open_sqlite
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -62,7 +62,7 @@ async def test_a_newer_store_is_refused_and_left_as_it_is(tmp_path: Path) -> Non
         connection.execute("UPDATE meta SET value = '99' WHERE name = 'schema'")
         connection.commit()
     before = path.read_bytes()
-    with pytest.raises(NewerSchema, match="schema 99, this ohmo knows 1"):
+    with pytest.raises(NewerSchema, match=f"schema 99, this ohmo knows {newest(MIGRATIONS)}"):
         look(path)
     assert path.read_bytes() == before
     assert not (tmp_path / "quarantine").exists()
@@ -146,7 +146,11 @@ async def test_random_damage_is_never_silent(tmp_path: Path, seed: int) -> None:
 def test_a_migration_cut_at_any_statement_leaves_the_older_file(tmp_path: Path) -> None:
     path = tmp_path / "ohmo.db"
     create(path, inert, MIGRATIONS)
-    newer = {**MIGRATIONS, 2: ("ALTER TABLE meta ADD COLUMN note TEXT", "CREATE TABLE extra (a TEXT)", "INSERT INTO extra VALUES ('x')")}
+    following = newest(MIGRATIONS) + 1
+    newer = {
+        **MIGRATIONS,
+        following: ("ALTER TABLE meta ADD COLUMN note TEXT", "CREATE TABLE extra (a TEXT)", "INSERT INTO extra VALUES ('x')"),
+    }
 
     class Cut(Exception):
         pass
@@ -166,7 +170,7 @@ def test_a_migration_cut_at_any_statement_leaves_the_older_file(tmp_path: Path) 
         assert examine(path, lambda: NOW, inert, MIGRATIONS) == Health("sound")
     bring_forward(path, inert, newer)
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone() == ("2",)
+        assert connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone() == (str(following),)
         assert connection.execute("SELECT a FROM extra").fetchall() == [("x",)]
     with pytest.raises(NewerSchema):
         look(path)
