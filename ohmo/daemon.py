@@ -302,6 +302,7 @@ def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitab
         ("questions", house.questions.run),
         ("sessions", house.pool.run),
         ("intake", house.intake.run),
+        ("clock", house.clockwatch.run),
         ("expiry", lambda: _expire(house)),
         ("upkeep", lambda: _prune(house, config.retention.inbox)),
         *([] if config.safe else [("cron", house.clockwork.scheduler.run)]),

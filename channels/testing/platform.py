@@ -106,7 +106,9 @@ class FakePlatform:
     def release(self) -> None:
         self.open.set()
 
-    async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
+    async def says(
+        self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True, bot: bool = False
+    ) -> str:
         number = self._next()
         private = chat.startswith("dm:")
         self._show(chat, Shown(id=number, text=text, by_bot=False, topic=topic))
@@ -114,7 +116,7 @@ class FakePlatform:
             Inbound(
                 key=f"{chat}/{number}",
                 address=self._address(chat, topic),
-                person=Person(PersonId(person), person.title()),
+                person=Person(PersonId(person), person.title(), bot),
                 at=self.clock(),
                 order=number,
                 message=MessageId(number),

@@ -55,8 +55,9 @@ def activity_of(one: Opened) -> Mode:
 def _policy(one: Opened) -> Policy:
     written = one.policy
     return Policy(
-        written.dm, written.groups, written.mention == "required", frozenset(written.allow.people), frozenset(written.allow.groups)
-    )
+        written.dm, written.groups, written.mention == "required", frozenset(written.allow.people), frozenset(written.allow.groups),
+        written.bots == "answer",
+    )  # fmt: skip
 
 
 def _stricter(one: Policy, other: Policy) -> Policy:
@@ -65,5 +66,5 @@ def _stricter(one: Policy, other: Policy) -> Policy:
         people = NOBODY  # an empty list would mean everybody in a group
     return Policy(
         dm=_DM[min(_DM.index(one.dm), _DM.index(other.dm))], groups=_GROUPS[min(_GROUPS.index(one.groups), _GROUPS.index(other.groups))],
-        mention_required=one.mention_required or other.mention_required, people=people, chats=one.chats & other.chats,
+        mention_required=one.mention_required or other.mention_required, people=people, chats=one.chats & other.chats, bots=one.bots and other.bots,
     )  # fmt: skip

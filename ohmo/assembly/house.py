@@ -31,6 +31,7 @@ from ohmo.control.sockets import parse_listen
 from ohmo.discovery import scan
 from ohmo.gateway.access import Access
 from ohmo.gateway.activity import footnote
+from ohmo.gateway.away import Away
 from ohmo.gateway.cards import closing
 from ohmo.gateway.drafts import Drafts
 from ohmo.gateway.intake import Intake, IntakeParts, Told
@@ -42,6 +43,8 @@ from ohmo.gateway.sending import Sender
 from ohmo.gateway.switchboard import BoardParts, Switchboard
 from ohmo.media import Media
 from ohmo.providers import build
+from ohmo.sessions.clockwatch import Clockwatch
+from ohmo.sessions.lateness import late
 from ohmo.sessions.pool import Pool
 from ohmo.sessions.said import Teller
 from ohmo.sessions.session import SessionParts
@@ -105,6 +108,7 @@ class House:
     access: Access
     seams: Seams
     clockwork: Clockwork
+    clockwatch: Clockwatch
 
     async def expire(self) -> None:
         """Overdue questions become denials."""
@@ -124,7 +128,7 @@ async def build_house(
     named = roles(config)
     access = Access(
         wired.policy, named, is_command=lambda text: is_order(text, known),
-        open_question=questions.at, per_person=config.sessions.scope == "per_person",
+        open_question=questions.at, in_chat=questions.in_chat, per_person=config.sessions.scope == "per_person",
     )  # fmt: skip
     access.learn(await store.people())
     wired.door.access = access
@@ -146,12 +150,13 @@ async def build_house(
     knot.intake = intake = Intake(
         IntakeParts(
             store=store, access=access, commands=known, desk=desk, stopped=pool.stopped, arrived=pool.arrived,
-            acknowledge=board.acknowledge, drafted=board.drafted, new_id=seams.new_id, clock=seams.clock, failpoint=seams.failpoint,
-            card=clockwork.cards,
+            acknowledge=board.acknowledge, drafted=board.drafted, away=Away(store.post, seams.clock), new_id=seams.new_id, clock=seams.clock,
+            failpoint=seams.failpoint, card=clockwork.cards,
         )
     )  # fmt: skip
     control = _control(config, seams, store, bus, board, access, truth, desk, wired, clockwork)
-    return House(store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams, clockwork)
+    watch = Clockwatch(seams.clock, store.rebase)
+    return House(store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams, clockwork, watch)
 
 
 def _pool(
@@ -172,8 +177,10 @@ def _pool(
         text = f"A message in {where} ended as a dead letter: {reason.rstrip('.')}. `ohmo inbox list` shows it."
         await notices.tell(f"dead turn:{where}", text, heard_at=said_at)
 
+    teller = Teller(Media(config.home.media))
     parts = SessionParts(
-        store=store, agent=agent.engine, plan=plans, step=Teller(Media(config.home.media)), fetch=fetching, emit=bus.outbound.emit, dead=dead, card=clockwork.cards,
+        store=store, agent=agent.engine, plan=plans, step=teller, context=teller.context,
+        late=lambda work: late(work, seams.clock(), config.sessions.ask_after), fetch=fetching, emit=bus.outbound.emit, dead=dead, card=clockwork.cards,
         footnote=lambda place, tally: footnote(wired.activity(place.channel, place.account), tally), grown=knot.grown,
         closing=closing(seams.new_id, "stopped", knot.grown), new_id=seams.new_id, failpoint=seams.failpoint,
         approval_timeout=config.permissions.approval_timeout.total_seconds(), turn_timeout=config.limits.turn_timeout.total_seconds(), busy=config.sessions.busy,

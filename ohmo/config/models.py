@@ -141,6 +141,7 @@ class Sessions(Section):
     scope: Literal["per_thread", "per_person"] = "per_thread"
     busy: Literal["queue", "steer", "interrupt", "collect"] = "queue"
     idle_reset: Duration | None = None
+    ask_after: Duration | None = timedelta(hours=12)  # a message that waited longer is answered only when its person still wants it
 
 
 class StoreSettings(Section):
@@ -192,6 +193,7 @@ class ChannelPolicy(Section):
     catch_up: CatchUp = CatchUp()
     streaming: Literal["off", "edits", "native", "preview"] | None = None  # None: the best the platform offers
     activity: Literal["live", "keep", "off"] | None = None  # None: live, and off where the channel shows it in its own way
+    bots: Literal["ignore", "answer"] = "ignore"  # what other bots say
     account: Name | None = None  # the owner's word for one of several accounts
 
 

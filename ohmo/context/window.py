@@ -62,7 +62,7 @@ class Window:
     def add(self, step: Step) -> None:
         """Append; may move ``start``."""
         size = step_tokens(step)
-        if isinstance(step, UserStep) and step.source in ("message", "wake") and not self._speaking:
+        if isinstance(step, UserStep) and step.source in ("message", "wake", "context") and not self._speaking:
             self._starts.append(len(self._sizes))
         self._speaking = isinstance(step, UserStep)
         self._sizes.append(size)

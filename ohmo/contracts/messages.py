@@ -51,7 +51,8 @@ Block = Text | Image | Thinking | ToolCall | ToolResult
 class UserStep:
     blocks: tuple[Text | Image, ...]
     person: str
-    source: Literal["message", "steer", "wake", "notice"]
+    source: Literal["message", "steer", "wake", "notice", "context"]
+    bot: bool = False  # another program said it
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, Protocol
 
-from channels.contract import Address
+from channels.contract import Address, Inbound, Reacted
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import Jobs, Report
 from ohmo.contracts.looking import Looking
@@ -173,6 +173,10 @@ Closing = Callable[[OutRow], PostRow]
 """Makes the row that takes the place of a draft or card whose turn or question ended otherwise; pure."""
 ToStep = Callable[[Arrival], UserStep]
 """What the model is told about an arrival; pure."""
+ToContext = Callable[[Sequence[Inbound | Reacted]], UserStep | None]
+"""What it is told of words that were not said to it, oldest first; pure. None: nothing of them."""
+NOT_ADDRESSED = "not addressed"
+"""Reason of a noted message that may be handed over as context; any other reason keeps it from the model."""
 
 
 class Mailbox(Protocol):
@@ -221,7 +225,14 @@ class Threads(Protocol):
         ...
 
     async def begin(
-        self, owner: str, turns: Sequence[str], *, ttl: float, collect: Callable[[Claim], bool], step: ToStep
+        self,
+        owner: str,
+        turns: Sequence[str],
+        *,
+        ttl: float,
+        collect: Callable[[Claim], bool],
+        step: ToStep,
+        context: ToContext | None = None,
     ) -> list[tuple[Claim, Work | None]]:
         """``claim`` and ``work`` of at most as many threads as ``turns`` has ids, in one transaction: one commit between arrival and model."""
         ...
@@ -230,9 +241,9 @@ class Threads(Protocol):
         """Returns the lost ones."""
         ...
 
-    async def work(self, claim: Claim, turn: str, *, collect: bool, step: ToStep) -> Work | None:
+    async def work(self, claim: Claim, turn: str, *, collect: bool, step: ToStep, context: ToContext | None = None) -> Work | None:
         """The open turn (resumed), or a new one under the id ``turn`` with the head of the mailbox (``collect``: all of it; an album: its parts),
-        its user steps written. None: nothing to do, the lease is given back."""
+        its user steps written, before them what was overheard since the last one (``context``): handed over once. None: nothing to do, the lease is given back."""
         ...
 
     async def steer(self, claim: Claim, turn: str, step: ToStep) -> tuple[tuple[int, UserStep], ...]:
@@ -261,6 +272,10 @@ class Threads(Protocol):
 
     async def interrupt(self, claim: Claim, turn: str, closing: Closing) -> None:
         """Busy mode interrupt: the turn stops, its arrivals end as merged (their steps stay in the transcript), the lease is given back."""
+
+    async def bury(self, claim: Claim, reason: str, posts: Sequence[PostRow]) -> bool:
+        """What cannot be read ends as dead: the open turn with all it took, else the head of the mailbox. False: nothing was there."""
+        ...
 
     async def release(self, claim: Claim, turn: str | None = None, *, retry_after: float = 0.0, error: str | None = None) -> None:
         """Give the thread back, the turn stays open. With ``error`` the turn's attempts grow by one."""
@@ -341,6 +356,11 @@ class Store(Mailbox, Threads, Approvals, Outbox, Jobs, Looking, Protocol):
 
     async def lease(self, name: str, owner: str, ttl: float) -> int | None:
         """One at a time in the whole fleet: the generation, or None while another holds it. Renews one's own."""
+        ...
+
+    async def rebase(self, seconds: float | None) -> float:
+        """The wall clock was set by so much (None: since the newest row, if it now stands before it): what waits for a time waits as long as before.
+        Returns the seconds."""
         ...
 
     async def unlease(self, name: str, owner: str) -> None: ...

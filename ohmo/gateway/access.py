@@ -8,8 +8,9 @@ from typing import Literal
 
 from channels.contract import Address, Answer, Edited, Inbound, Reacted, Said
 from ohmo.contracts.arrivals import Arrival, Wake
-from ohmo.contracts.store import Asked, Kind, PersonRow, Seat
+from ohmo.contracts.store import NOT_ADDRESSED, Asked, Kind, PersonRow, Seat
 from ohmo.contracts.tool import Question
+from ohmo.gateway.reactions import verdict_of
 
 Standing = Literal["guest", "user", "admin", "owner"]
 OWN_DOORS = frozenset({"web", "console", "house"})  # whoever is there sits at the owner's machine
@@ -25,6 +26,7 @@ class Policy:
     mention_required: bool = True
     people: frozenset[str] = frozenset()
     chats: frozenset[str] = frozenset()
+    bots: bool = False  # other programs are answered like people
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class Roles:
 
 class Access:
     """``policy`` of a channel and account; ``is_command`` tells whether a text is one of the house's commands; ``open_question`` the questions
-    that wait in a place for somebody's words. ``per_person``: everybody has a mind of their own in a shared place."""
+    that wait in a place for somebody's words, ``in_chat`` those of a whole chat
+    (a reaction tells its message, not always its thread). ``per_person``: everybody has a mind of their own in a shared place."""
 
     def __init__(
         self,
@@ -46,10 +49,11 @@ class Access:
         *,
         is_command: Callable[[str], bool],
         open_question: Callable[[Address], Sequence[Asked]],
+        in_chat: Callable[[Address], Sequence[Asked]] = lambda _: (),
         per_person: bool = False,
     ) -> None:
         self._policy, self._roles = policy, roles
-        self._is_command, self._open_question, self._per_person = is_command, open_question, per_person
+        self._is_command, self._open_question, self._in_chat, self._per_person = is_command, open_question, in_chat, per_person
         self._people: dict[tuple[str, str, str], PersonRow] = {}
 
     def learn(self, rows: Iterable[PersonRow]) -> None:
@@ -132,7 +136,7 @@ class Access:
             case Edited():
                 return Seat(scope, "edit")
             case Reacted():
-                return Seat(scope, "reaction")
+                return Seat(scope, "answer" if self._decides(arrival) else "reaction")
             case Inbound():
                 return self._message(arrival, scope)
 
@@ -151,8 +155,10 @@ class Access:
 
     def _refusal(self, said: Inbound) -> tuple[Literal["noted", "refused"], str] | None:
         place, policy = said.address, self._policy(said.address.channel, said.address.account)
-        if said.person.bot:
+        if said.person.bot and not policy.bots:
             return "noted", "said by a bot"
+        if said.person.bot and self.let_in(said, private=said.private) is None:
+            return "noted", "said by a bot that is not allowed"
         if self.revoked(place.channel, place.account, said.person.id):
             return "refused", "this person's access was revoked"
         if place.channel in OWN_DOORS:
@@ -167,7 +173,11 @@ class Access:
                 f"channels.{place.channel}.groups is off"
             )
         if policy.mention_required and not said.addressed:
-            return "noted", "not addressed"
+            welcome = self.let_in(said, private=False) is not None
+            return (
+                "noted",
+                NOT_ADDRESSED if welcome else f"{NOT_ADDRESSED}, and {said.person.id} is not in channels.{place.channel}.allow.people",
+            )
         if self.let_in(said, private=False) is None:
             return "refused", f"{said.person.id} is not in channels.{place.channel}.allow.people"
         return None
@@ -178,6 +188,12 @@ class Access:
             return False
         waiting = [asked for asked in self._open_question(said.address) if is_free(asked.ask.question) and self.may_answer(asked, said)]
         return any(asked.person == said.person.id or said.address.channel in OWN_DOORS for asked in waiting)
+
+    def _decides(self, reacted: Reacted) -> bool:
+        """It may answer an open permission here; whether it hit the card, and whether this person may, is looked up in intake."""
+        if not reacted.added or reacted.person.bot or verdict_of(reacted.emoji) is None:
+            return False
+        return any(asked.ask.question.kind == "permission" for asked in self._in_chat(reacted.address))
 
     def _scope(self, said: Said) -> str:
         return said.person.id if self._per_person and said.address.channel not in OWN_DOORS else ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from channels.contract import Address, Answer, Clock, Inbound, Outbound, Said
+from channels.contract import Address, Answer, Clock, Inbound, Outbound, Reacted, Said
 from channels.errors import Unavailable
 from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, Standing, Stop, parse
 from ohmo.contracts.arrivals import Arrival
@@ -21,8 +21,10 @@ from ohmo.contracts.store import Accepted, Asked, Card, PostRow, Seat, Store, Th
 from ohmo.failpoints import Failpoint
 from ohmo.gateway import pairing
 from ohmo.gateway.access import Access, is_free
+from ohmo.gateway.away import Away
 from ohmo.gateway.cards import card, closing, parse_choice
 from ohmo.gateway.questions import Granting, remembered
+from ohmo.gateway.reactions import verdict_of
 from ohmo.ids import NewId
 from ohmo.lifecycle import backoff, failure_of, within
 
@@ -48,6 +50,7 @@ class IntakeParts:
     failpoint: Failpoint
     drafted: Callable[[str], str | None] = lambda _: None
     card: Card = card
+    away: Away | None = None
 
 
 class Intake:
@@ -57,12 +60,15 @@ class Intake:
         self._parts = parts
         self._granting = Granting(parts.desk.thread, parts.new_id, parts.clock)
         self._todo: asyncio.Queue[Told] = asyncio.Queue()
+        self._away, self._lines = parts.away, asyncio.Queue[list[PostRow]]()
         self._open: set[tuple[str, int]] = set()  # what is in ``_todo`` or being carried out
         self._locks: dict[str, asyncio.Lock] = {}
         self._users: defaultdict[str, int] = defaultdict(int)
 
     def hear(self, told: Sequence[Told]) -> None:
         """For the bus."""
+        if self._away is not None and (rows := self._away.lines(told)):
+            self._lines.put_nowait(rows)
         for one in told:
             accepted, _, seat = one
             if seat.ending is not None:
@@ -77,9 +83,14 @@ class Intake:
         for pending in await self._parts.store.unhandled():
             self._put((pending.accepted, pending.arrival, Seat("", pending.kind)))
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._apologise(), name="intake.away")
             while True:
                 told = await self._todo.get()
                 group.create_task(self._handle(told), name=f"intake.{told[0].thread}")
+
+    async def _apologise(self) -> None:
+        while self._away is not None:
+            await self._away.say(await self._lines.get())
 
     def _put(self, told: Told) -> None:
         """Once, although it may be told while the start finds it undone."""
@@ -123,6 +134,8 @@ class Intake:
     async def _once(self, accepted: Accepted, arrival: Arrival, seat: Seat) -> None:
         if isinstance(arrival, Answer):
             await self._pressed(accepted, arrival)
+        elif isinstance(arrival, Reacted):
+            await self._reacted(accepted, arrival)
         elif isinstance(arrival, Inbound):
             standing = self._parts.access.let_in(arrival, private=arrival.private)
             if standing is None and self._parts.access.may_ask_in(arrival):
@@ -215,6 +228,25 @@ class Intake:
         done = await self._decide(accepted, answer, decision)
         await self._acknowledge(answer, choice.label if done else "Too late: this question is closed.")
 
+    async def _reacted(self, accepted: Accepted, reacted: Reacted) -> None:
+        """A thumb on the card of a permission is its button; on anything else, or by somebody else, it is only a thumb, and nobody is told off for it."""
+        parts, here = self._parts, (reacted.address.channel, reacted.address.account, reacted.address.chat)
+        verdict = verdict_of(reacted.emoji)
+        for asked in await parts.store.open_questions():
+            place, permission = asked.address, asked.state == "asked" and asked.ask.question.kind == "permission"
+            if verdict is None or not permission or (place.channel, place.account, place.chat) != here:
+                continue
+            row = await parts.store.post_row(asked.ask.id)
+            shown = [state.receipt.message for state in row.parts if state.receipt is not None] if row is not None else []
+            if reacted.message not in shown:
+                continue
+            if parts.access.may_answer(asked, reacted):
+                await self._decide(accepted, reacted, Decide(asked.ask.id, verdict), quiet=True)
+            else:
+                await self._end(accepted, "refused", f"{reacted.person.id} may not answer this question")
+            return
+        await self._end(accepted, "noted", "no open question stands there")
+
     async def _acknowledge(self, answer: Answer, text: str) -> None:
         """A courtesy: a platform that hangs must not hold up what is said next in this thread."""
         await failure_of(within(COURTESY, self._parts.acknowledge(answer, text)))
@@ -228,7 +260,7 @@ class Intake:
             late = [self._post(said.address, "The question this answered is closed. Please say it again as a message.")]
             await self._end(accepted, "refused", "the question is closed", late)
 
-    async def _decide(self, accepted: Accepted, said: Said, decision: Decide) -> bool:
+    async def _decide(self, accepted: Accepted, said: Said, decision: Decide, *, quiet: bool = False) -> bool:
         parts = self._parts
         asked = await self._find(decision.approval)
         if asked is not None and not parts.access.may_answer(asked, said):
@@ -240,7 +272,7 @@ class Intake:
         outcome = await parts.store.answer(
             decision.approval, decision.verdict, person=said.person.id, word=decision.word, scope=decision.scope,
             grant=await self._granting.grant(asked, decision.scope) if decision.verdict == "allowed" else None, arrival=(accepted.thread, accepted.seq),
-            late=[self._post(said.address, "Too late: this question is closed.")], card=parts.card, closing=closing(parts.new_id, note),
+            late=[] if quiet else [self._post(said.address, "Too late: this question is closed.")], card=parts.card, closing=closing(parts.new_id, note),
         )  # fmt: skip
         parts.failpoint("approval.granted")
         return outcome == "ok"

@@ -25,6 +25,11 @@ class OpenQuestions:
         """The questions that wait in a place for an answer: one for each mind there."""
         return self._asked.get(place, ())
 
+    def in_chat(self, place: Address) -> tuple[Asked, ...]:
+        """Those of a whole chat, whatever their threads."""
+        here = (place.channel, place.account, place.chat)
+        return tuple(one for where, asked in self._asked.items() if (where.channel, where.account, where.chat) == here for one in asked)
+
     async def run(self) -> None:
         """Until cancelled."""
         stop_hearing = self._store.listen(self._hear)

@@ -13,11 +13,11 @@ import structlog
 from channels.contract import Clock
 from channels.errors import Unavailable
 from ohmo.contracts.agent import Failed
-from ohmo.contracts.errors import LeaseLost
+from ohmo.contracts.errors import Damaged, LeaseLost
 from ohmo.contracts.events import TurnEnded
 from ohmo.contracts.store import Claim, Hint, PostRow, Store, Work
 from ohmo.lifecycle import backoff, failure_of
-from ohmo.sessions.session import Session, SessionParts, Why, busy_of
+from ohmo.sessions.session import TRIES, Session, SessionParts, Why, busy_of
 from ohmo.sessions.suspects import Suspects
 from ohmo.sessions.transcript import Transcript
 
@@ -73,6 +73,7 @@ class Pool:
         self._running: dict[str, _Running] = {}
         self._renewed = clock()  # when all leases were fresh
         self._outages: dict[str, int] = {}  # threads whose model cannot be reached: tries so far
+        self._unreadable: dict[str, int] = {}  # threads whose work cannot be read: tries so far
         self._shelf = _Shelf(cache)
         self._suspects = Suspects()
         self._wake = asyncio.Event()
@@ -193,7 +194,9 @@ class Pool:
 
         async def begin() -> None:
             turns = [parts.new_id() for _ in range(limit)]
-            begun.extend(await store.begin(self._owner, turns, ttl=self._ttl, collect=self._collects, step=parts.step))
+            begun.extend(
+                await store.begin(self._owner, turns, ttl=self._ttl, collect=self._collects, step=parts.step, context=parts.context)
+            )
 
         error = await failure_of(begin())
         if error is None:
@@ -274,6 +277,17 @@ class Pool:
         await session.give_back(work, outcome.reason, retry_after=max(retry_after, backoff(tries, first=5.0, most=300.0)))
         self._outages[thread] = tries + 1
 
+    async def _bury(self, session: Session, error: Damaged) -> bool:
+        """Work that cannot be read has no turn whose tries could be counted: they are counted here."""
+        thread = session.claim.thread
+        tries = self._unreadable.pop(thread, 0) + 1
+        if tries < TRIES:
+            self._unreadable[thread] = tries
+            return False
+        left = await failure_of(session.bury(str(error)))
+        log.error("unreadable", thread=thread, error=str(error), left=str(left) if left is not None else "")
+        return left is None
+
     async def _broken(self, session: Session, error: Exception) -> None:
         """An exception ended the step: the turn is given back with a back-off; its third one ends it (``Session.run``). A store that is away is
         nobody's fault and does not count."""
@@ -281,6 +295,8 @@ class Pool:
         if isinstance(error, LeaseLost):
             log.warning("lease_lost", thread=claim.thread, turn=session.turn)
             await session.ended_early("lost")
+            return
+        if isinstance(error, Damaged) and session.turn is None and await self._bury(session, error):
             return
         log.error("turn_failed", thread=claim.thread, turn=session.turn, error=f"{type(error).__name__}: {error}", exc_info=error)
         text = None if isinstance(error, Unavailable) else f"{type(error).__name__}: {error}"

@@ -15,14 +15,15 @@ from ohmo.contracts.agent import Agent, Answered, Ended, Failed, OpenCall, Outco
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.events import Event, TurnEnded, TurnStarted
-from ohmo.contracts.messages import CallResult, Step, Text, ToolResult, UserStep
-from ohmo.contracts.store import Ask, Card, Claim, Closing, OutRow, PostRow, Store, ToStep, Work
+from ohmo.contracts.messages import CallResult, Step, Text, ToolCall, ToolResult, UserStep
+from ohmo.contracts.store import Ask, Card, Claim, Closing, OutRow, PostRow, Store, ToContext, ToStep, Work
+from ohmo.contracts.tool import Question
 from ohmo.engine.executor import summary
 from ohmo.engine.stream import closable
 from ohmo.failpoints import Failpoint
 from ohmo.ids import NewId, derived
 from ohmo.lifecycle import failure_of, unbroken
-from ohmo.sessions import words
+from ohmo.sessions import lateness, words
 from ohmo.sessions.ledger import TurnLedger
 from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.tally import Tally
@@ -32,6 +33,7 @@ Why = Literal["stopped", "interrupted", "shutdown", "lost"]
 Busy = Literal["queue", "steer", "interrupt", "collect"]
 Reporting = Callable[[Wake, str, Sequence[str]], Awaitable[tuple[Outbound | None, Report]]]
 TRIES = 3  # exceptions that end a turn in a dead letter
+BOT_TURNS = 10  # in a row that another bot gets before the conversation pauses
 DEATHS = 5  # process deaths that do
 
 
@@ -39,7 +41,7 @@ DEATHS = 5  # process deaths that do
 class SessionParts:
     """What every session is built from. ``plan`` decides model, prompt and permissions of a turn; ``fetch`` brings attachments of an arrival to
     their paths and says what could not be had; ``dead`` is told where a turn ended in a dead letter, where that was said, and why;
-    ``grown`` knows how far a draft has grown since it was stored;
+    ``context`` tells what was overheard; ``late`` asks whether an old message is still wanted; ``grown`` knows how far a draft has grown since it was stored;
     ``footnote`` says what stands beneath an answer in a place, "" for nothing; ``approval_timeout`` and ``turn_timeout`` in seconds."""
 
     store: Store
@@ -59,7 +61,17 @@ class SessionParts:
     report: Reporting | None = None  # for turns that nobody sits in front of
     clock: Clock = lambda: datetime.now(UTC)
     footnote: Callable[[Address, Tally], str] = lambda _, __: ""
+    context: ToContext | None = None
+    late: Callable[[Work], Question | None] = lambda _: None
     grown: Callable[[str], str | None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A turn that ends before the model is asked. ``text``: what is said about it, "" for nothing."""
+
+    reason: str
+    text: str
 
 
 class Session:
@@ -83,12 +95,14 @@ class Session:
         parts.failpoint("turn.claim")
         work = self._work
         if work is None:
-            work = await parts.store.work(self.claim, parts.new_id(), collect=self.busy == "collect", step=parts.step)
+            work = await parts.store.work(
+                self.claim, parts.new_id(), collect=self.busy == "collect", step=parts.step, context=parts.context
+            )
         if work is not None:
             self.turn, self.suspect = work.turn, work.starts > 2
         return work
 
-    async def run(self, work: Work, transcript: Transcript) -> Outcome | None:
+    async def run(self, work: Work, transcript: Transcript) -> Outcome | Stopped | None:
         """Brings the turn to an end; a failure with ``retry_after`` is left to ``give_back``. None: a dead letter without running.
         Raises LeaseLost and whatever broke; the pool decides."""
         if work.starts > DEATHS or work.attempts >= TRIES:
@@ -104,9 +118,33 @@ class Session:
             return None
         self._parts.emit(self.claim.thread, TurnStarted(work.turn, plan.person, reply_address(work)))
         ledger = self._ledger(work, transcript, plan)
+        if (early := await self._before(work, transcript)) is not None:
+            await self._conclude(work, transcript, early, ledger)
+            return early
         outcome = await self._drive(work, transcript, ledger)
         await self._conclude(work, transcript, outcome, ledger)
         return outcome
+
+    async def _before(self, work: Work, transcript: Transcript) -> Parked | Stopped | None:
+        """What stands between a message and its turn: a conversation of machines, or an age at which nobody may want it any more."""
+        parts = self._parts
+        bots = transcript.bots_in_a_row()
+        if bots > BOT_TURNS:
+            return Stopped("a conversation with a bot", words.BOT_LOOP.format(turns=BOT_TURNS) if bots == BOT_TURNS + 1 else "")
+        question = parts.late(work)
+        if question is None or transcript.answered_once():
+            return None
+        call = f"{work.turn}.late"
+        wanted = UserStep((Text(words.STILL_WANTED),), "house", "notice")
+        if transcript.heard_since(wanted):
+            return None
+        verdict = await parts.store.consume(self.claim, work.turn, call, question.digest)
+        if verdict is None:
+            return Parked(((ToolCall(call, lateness.CALL, {}, call), question),))
+        if verdict.state == "allowed":
+            await unbroken(self._record(work.turn, transcript, [wanted]))
+            return None
+        return Stopped("too old, and not wanted any more", "")
 
     async def _catch_up(self, work: Work, transcript: Transcript) -> None:
         """A transcript that is whole and was kept since the last turn lacks only what this one began with."""
@@ -152,7 +190,7 @@ class Session:
             return Failed(words.overdue(parts.turn_timeout / 60))
         return outcome
 
-    async def _conclude(self, work: Work, transcript: Transcript, outcome: Outcome, ledger: TurnLedger) -> None:
+    async def _conclude(self, work: Work, transcript: Transcript, outcome: Outcome | Stopped, ledger: TurnLedger) -> None:
         parts, claim, thread = self._parts, self.claim, self.claim.thread
         await self._tell_left_out(work, transcript)
         match outcome:
@@ -169,9 +207,14 @@ class Session:
                 cwd, timeout = str(plan.cwd), self._patience(plan)
                 asks = [Ask(parts.new_id(), call.id, question, cwd) for call, question in questions]
                 standing = _standing(parts.closing, transcript.final_text())
-                await parts.store.park(claim, work.turn, asks, timeout=timeout, card=parts.card, closing=standing)
+                patience = lateness.PATIENCE if questions[0][0].name == lateness.CALL else timeout
+                await parts.store.park(claim, work.turn, asks, timeout=patience, card=parts.card, closing=standing)
                 parts.failpoint("approval.stored")
                 parts.emit(thread, TurnEnded(work.turn, "parked", questions[0][1].title))
+            case Stopped(reason, text):
+                posts = self._posts(work, text) if text else []
+                await parts.store.finish(claim, work.turn, (), posts, state="stopped", reason=reason)
+                parts.emit(thread, TurnEnded(work.turn, "stopped", reason))
             case Failed(reason, None):
                 await ledger.flush()
                 await self._end_dead(work, transcript, reason)
@@ -208,6 +251,13 @@ class Session:
             await parts.store.release(self.claim, turn)
         if turn is not None:
             parts.emit(self.claim.thread, TurnEnded(turn, "released" if why in ("shutdown", "lost") else "stopped", ""))
+
+    async def bury(self, reason: str) -> None:
+        """What cannot be read, again and again, ends visibly; what was said after it goes on."""
+        parts, place = self._parts, self.claim.address
+        posts = [PostRow(parts.new_id(), "notice", Outbound(place, words.unreadable(reason)))]
+        if await parts.store.bury(self.claim, reason, posts):
+            await parts.dead(place, place, reason)
 
     async def give_back(self, work: Work, reason: str, *, retry_after: float) -> None:
         """The model cannot be reached: the turn stays open, and its person hears it once, also over restarts."""

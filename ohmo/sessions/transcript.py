@@ -125,6 +125,37 @@ class Transcript:
                     continue
         return found
 
+    def bots_in_a_row(self) -> int:
+        """Messages of other bots since a person last spoke."""
+        count = 0
+        for step in reversed(self._steps):
+            if isinstance(step, UserStep) and step.source in ("message", "steer", "wake"):
+                if not step.bot:
+                    return count
+                count += 1
+        return count
+
+    def heard_since(self, notice: UserStep) -> bool:
+        """The house noted this since somebody last spoke."""
+        for step in reversed(self._steps):
+            if step == notice:
+                return True
+            if isinstance(step, UserStep) and step.source in ("message", "steer", "wake"):
+                return False
+        return False
+
+    def answered_once(self) -> bool:
+        """The model was asked since somebody last spoke."""
+        last = next(
+            (
+                step
+                for step in reversed(self._steps)
+                if isinstance(step, ModelStep) or (isinstance(step, UserStep) and step.source != "notice")
+            ),
+            None,
+        )
+        return isinstance(last, ModelStep)
+
     def final_text(self) -> str:
         """Words of the last model step."""
         last = next((step for step in reversed(self._steps) if isinstance(step, ModelStep)), None)

@@ -124,7 +124,7 @@ def _store(at: Moment, arrival: Arrival, seat: Seat, thread: str, seq: int) -> O
     kind, ending = seat.kind, seat.ending
     if ending is None and isinstance(arrival, Edited):
         kind, ending = yield from _edit(arrival, thread)
-    elif ending is None and isinstance(arrival, Reacted):
+    elif ending is None and isinstance(arrival, Reacted) and kind == "reaction":
         ending = "noted"
     yield from insert(at, arrival, thread, seq, kind=kind, hold=seat.hold, ending=ending, reason=seat.reason)
     if seat.settings is not None:

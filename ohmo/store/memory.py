@@ -242,6 +242,9 @@ class MemoryStore(ModelOutbox):
                 if orphan and all(i.message != letter.message or i.kind != "message" for i in self.letters(letter.thread, "waiting")):
                     self.end(letter, "noted", "no message to edit")
                     noted += 1
+            over_sessions = {g for g, one in tables.grants.items() if self._over(one)}
+            tables.grants = {g: one for g, one in tables.grants.items() if g not in over_sessions}
+            noted += len(over_sessions)
             tables.inbox = {k: i for k, i in tables.inbox.items() if i.ended_at is None or i.ended_at >= before}
             while gone := [
                 p for p, row in tables.posts.items() if row.ended_at is not None and row.ended_at < before and not self._replaced(p)
@@ -257,6 +260,11 @@ class MemoryStore(ModelOutbox):
             limit = min(before, self.now - timedelta(days=30))
             tables.seen = {k: s for k, s in tables.seen.items() if s.at >= limit}
             return noted + sizes - self._sizes()
+
+    def _over(self, grant: Grant) -> bool:
+        """Given for a session that is no more."""
+        thread, dot, session = grant.scope.partition(".")
+        return dot == "." and thread in self.tables.threads and session != str(self.tables.threads[thread].session_seq)
 
     def _sizes(self) -> int:
         tables = self.tables

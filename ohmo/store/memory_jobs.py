@@ -9,10 +9,10 @@ from datetime import datetime
 from ohmo.contracts.arrivals import Arrival, Occurrence, Wake
 from ohmo.contracts.cron import JobRow, OccurrenceRow, Passed, Report
 from ohmo.store.jobs import REMOVED, ended_as
-from ohmo.store.memory_tables import Model
+from ohmo.store.memory_context import ModelContext
 
 
-class ModelJobs(Model):
+class ModelJobs(ModelContext):
     async def jobs(self) -> list[JobRow]:
         return sorted(self.tables.jobs.values(), key=lambda row: row.name)
 

@@ -162,6 +162,10 @@ class Model:
     def hint_job(self) -> None:
         self._hints.append(Hint("job"))
 
+    def anything(self) -> None:
+        """A hint that everything may be different."""
+        self._hints.append(Hint("any"))
+
     def change(self, thread: str, **values: object) -> Thread:
         row = self.tables.threads[thread] = replace(self.tables.threads[thread], **values)  # pyright: ignore[reportArgumentType]
         return row

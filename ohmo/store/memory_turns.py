@@ -26,6 +26,7 @@ from ohmo.contracts.store import (
     PostRow,
     Seat,
     ThreadSettings,
+    ToContext,
     ToStep,
     Work,
 )
@@ -69,7 +70,7 @@ class ModelMailbox(ModelJobs):
 
     def _becomes(self, arrival: Arrival, seat: Seat, thread: str) -> tuple[Kind, Ending | None]:
         if seat.ending is not None or not isinstance(arrival, Edited):
-            return seat.kind, seat.ending or ("noted" if isinstance(arrival, Reacted) else None)
+            return seat.kind, seat.ending or ("noted" if isinstance(arrival, Reacted) and seat.kind == "reaction" else None)
         originals = [
             i
             for i in self.tables.inbox.values()
@@ -176,10 +177,20 @@ class ModelTurns(ModelMailbox):
             return claims
 
     async def begin(
-        self, owner: str, turns: Sequence[str], *, ttl: float, collect: Callable[[Claim], bool], step: ToStep
+        self,
+        owner: str,
+        turns: Sequence[str],
+        *,
+        ttl: float,
+        collect: Callable[[Claim], bool],
+        step: ToStep,
+        context: ToContext | None = None,
     ) -> list[tuple[Claim, Work | None]]:
         claims = await self.claim(owner, limit=len(turns), ttl=ttl)
-        return [(one, await self.work(one, turn, collect=collect(one), step=step)) for one, turn in zip(claims, turns, strict=False)]
+        return [
+            (one, await self.work(one, turn, collect=collect(one), step=step, context=context))
+            for one, turn in zip(claims, turns, strict=False)
+        ]
 
     async def renew(self, claims: Sequence[Claim], ttl: float) -> set[Claim]:
         lost: set[Claim] = set()
@@ -214,12 +225,12 @@ class ModelTurns(ModelMailbox):
                     tables.leases[name] = (holder, datetime.min.replace(tzinfo=self.now.tzinfo), generation)
             return len(others)
 
-    async def work(self, claim: Claim, turn: str, *, collect: bool, step: ToStep) -> Work | None:
+    async def work(self, claim: Claim, turn: str, *, collect: bool, step: ToStep, context: ToContext | None = None) -> Work | None:
         self.must_hold(claim)
         with self.transaction() as tables:
             present = self.open_turn(claim.thread)
             if present is not None and present.state == "running":
-                arrivals = tuple(a for i in self.taken(present.id) if (a := self._revised(i, present.id)) is not None)
+                arrivals = tuple(a for i in self.taken(present.id) if (a := self.revised(i, present.id)) is not None)
                 return Work(present.id, present.starts, present.attempts, arrivals, resumed=True)
             if present is not None:
                 self.change(claim.thread, owner=None, until=None, ready_at=None)
@@ -227,34 +238,15 @@ class ModelTurns(ModelMailbox):
             taken = self._take(claim.thread, turn, everything=collect)
             if not taken:
                 self.give_back(claim.thread)
+                self.await_album(claim.thread)
                 return None
             tables.turns[turn] = Turn(turn, claim.thread, "running", taken[0][0].person, began=self.now)
-            steps = [step(arrival) for _, arrival in taken]
+            heard = self.overheard(claim.thread, turn, taken[0][0].seq, taken[0][1]) if context is not None else []
+            before = context(heard) if context is not None and heard else None
+            steps = [*([before] if before is not None else []), *(step(arrival) for _, arrival in taken)]
             numbers = self.log(claim.thread, turn, steps, once)
             arrivals = tuple(arrival for _, arrival in taken)
             return Work(turn, 1, 0, arrivals, resumed=False, steps=tuple(zip(numbers, steps, strict=True)))
-
-    def _revised(self, letter: Letter, turn: str | None = None) -> Arrival | None:
-        """With the newest edit that waits, or that ``turn`` merged; None: deleted."""
-        edits = [
-            i
-            for i in self.tables.inbox.values()
-            if (i.thread, i.message, i.kind) == (letter.thread, letter.message, "edit")
-            and letter.message
-            and (i.state == "waiting" if turn is None else i.turn == turn)
-        ]
-        if not edits:
-            return letter.arrival
-        newest = max(edits, key=lambda i: (i.sort, i.seq)).arrival
-        if turn is None:
-            return self._apply(letter.arrival, newest)
-        return self._apply(letter.arrival, newest) or letter.arrival
-
-    def _apply(self, arrival: Arrival, edit: Arrival) -> Arrival | None:
-        assert isinstance(edit, Edited)
-        if edit.text is None:
-            return None
-        return replace(arrival, text=edit.text) if isinstance(arrival, Inbound | Edited) else arrival
 
     def _take(self, thread: str, turn: str, *, everything: bool, person: str | None = None) -> list[tuple[Letter, Arrival]]:
         taken: list[tuple[Letter, Arrival]] = []
@@ -266,7 +258,7 @@ class ModelTurns(ModelMailbox):
                 break
             if taken and not everything and not (letter.album and letter.album == taken[0][0].album):
                 continue
-            arrival = self._revised(letter)
+            arrival = self.revised(letter)
             for edit in self.letters(thread, "waiting"):
                 if edit.kind == "edit" and letter.message and edit.message == letter.message:
                     self.end(edit, "merged", turn=turn)

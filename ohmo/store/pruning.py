@@ -45,6 +45,17 @@ def note_orphans(at: Moment) -> Op[int]:
     return len(rows)
 
 
+# What was allowed for a session is nothing once the session is over.
+_GRANTS = f"""DELETE FROM grants WHERE id IN (SELECT g.id FROM grants g JOIN threads t ON t.thread = substr(g.scope, 1, 22)
+  WHERE substr(g.scope, 23, 1) = '.' AND g.scope <> t.thread || '.' || CAST(t.session_seq AS TEXT) LIMIT {BATCH}) RETURNING id"""
+
+
+def forget_grants(at: Moment) -> Op[int]:
+    del at
+    rows = yield _GRANTS, ()
+    return len(rows)
+
+
 _PARTS = (_INBOX, _OUTBOX, _STEPS, _APPROVALS, _TURNS, _OCCURRENCES)
 PARTS = len(_PARTS) + 1
 

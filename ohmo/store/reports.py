@@ -167,6 +167,7 @@ _LAWS: Sequence[tuple[str, str]] = (
     (
         "a turn is done and none of its arrivals was answered",
         """SELECT i.thread, MIN(i.seq) FROM inbox i JOIN turns u ON u.turn = i.turn WHERE u.state = 'done' AND i.turn IS NOT NULL
+        AND (i.ending IS NULL OR i.ending <> 'noted')
         GROUP BY i.thread, i.turn HAVING SUM(CASE WHEN i.ending = 'answered' THEN 1 ELSE 0 END) <> 1""",
     ),
 )

@@ -27,11 +27,12 @@ from ohmo.contracts.store import (
     PostRow,
     Scope,
     ThreadSettings,
+    ToContext,
     ToStep,
     Work,
 )
 from ohmo.contracts.tool import Verdict
-from ohmo.store import approvals, arrivals, outbox, people, pruning, steps, taking, threads, turns
+from ohmo.store import approvals, arrivals, clock, outbox, people, pruning, steps, taking, threads, turns
 from ohmo.store.arrivals import Item
 from ohmo.store.questions import SqlReports
 from ohmo.store.schedule import SqlJobs
@@ -80,18 +81,25 @@ class SqlStore(SqlReports, SqlJobs):
         return await self._driver.write(lambda at: threads.claim(at, owner, limit, ttl, until))
 
     async def begin(
-        self, owner: str, turns: Sequence[str], *, ttl: float, collect: Callable[[Claim], bool], step: ToStep
+        self,
+        owner: str,
+        turns: Sequence[str],
+        *,
+        ttl: float,
+        collect: Callable[[Claim], bool],
+        step: ToStep,
+        context: ToContext | None = None,
     ) -> list[tuple[Claim, Work | None]]:
         holder = (owner, ttl, self._monotonic() + ttl - 1.0)
-        return await self._driver.write(lambda at: taking.begin(at, holder, turns, collect, step))
+        return await self._driver.write(lambda at: taking.begin(at, holder, turns, collect, (step, context)))
 
     async def renew(self, claims: Sequence[Claim], ttl: float) -> set[Claim]:
         if not claims:
             return set()
         return await self._driver.write(lambda at: threads.renew(at, claims, ttl))
 
-    async def work(self, claim: Claim, turn: str, *, collect: bool, step: ToStep) -> Work | None:
-        return await self._driver.write(lambda at: taking.work(at, claim, turn, collect, step), claim.thread)
+    async def work(self, claim: Claim, turn: str, *, collect: bool, step: ToStep, context: ToContext | None = None) -> Work | None:
+        return await self._driver.write(lambda at: taking.work(at, claim, turn, collect, (step, context)), claim.thread)
 
     async def steer(self, claim: Claim, turn: str, step: ToStep) -> tuple[tuple[int, UserStep], ...]:
         return await self._driver.write(lambda at: taking.steer(at, claim, turn, step), claim.thread)
@@ -124,6 +132,9 @@ class SqlStore(SqlReports, SqlJobs):
 
     async def interrupt(self, claim: Claim, turn: str, closing: Closing) -> None:
         await self._driver.write(lambda at: turns.interrupt(at, claim, turn, closing), claim.thread)
+
+    async def bury(self, claim: Claim, reason: str, posts: Sequence[PostRow]) -> bool:
+        return await self._driver.write(lambda at: turns.bury(at, claim, reason, posts), claim.thread)
 
     async def release(self, claim: Claim, turn: str | None = None, *, retry_after: float = 0.0, error: str | None = None) -> None:
         await self._driver.write(lambda at: threads.release(at, claim, turn, retry_after, error), claim.thread)
@@ -217,6 +228,10 @@ class SqlStore(SqlReports, SqlJobs):
     async def lease(self, name: str, owner: str, ttl: float) -> int | None:
         return await self._driver.write(lambda at: people.lease(at, name, owner, ttl))
 
+    async def rebase(self, seconds: float | None) -> float:
+        delta = None if seconds is None else round(seconds * 1000)
+        return await self._driver.write(lambda at: clock.rebase(at, delta)) / 1000
+
     async def unlease(self, name: str, owner: str) -> None:
         await self._driver.write(lambda _: people.unlease(name, owner))
 
@@ -230,6 +245,8 @@ class SqlStore(SqlReports, SqlJobs):
         """Returns how many rows went or were ended."""
         total, limit = 0, milliseconds(before)
         while (count := await self._driver.write(pruning.note_orphans)) > 0:
+            total += count
+        while (count := await self._driver.write(pruning.forget_grants)) > 0:
             total += count
         for part in range(pruning.PARTS):
             # until nothing goes: a post may go only after the one that replaced it has gone

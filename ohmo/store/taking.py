@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from channels.contract import Edited, Inbound
+from channels.contract import Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import Step, UserStep
-from ohmo.contracts.store import Claim, ToStep, Work
+from ohmo.contracts.store import Claim, ToContext, ToStep, Work
 from ohmo.store.arrivals import end
 from ohmo.store.codec import read_arrival
+from ohmo.store.context import overheard
 from ohmo.store.numbers import WAITING, Home, Numbers, give_back, hold, more
 from ohmo.store.statements import Moment, Op, Row, Rows
 from ohmo.store.steps import append
@@ -65,6 +66,22 @@ def _album(thread: str, head: Row) -> Op[Rows]:
     return (yield f"SELECT {_COLUMNS} FROM inbox WHERE thread = ? AND {WAITING} AND album = ? ORDER BY sort, seq", (thread, head[2]))
 
 
+Telling = tuple[ToStep, ToContext | None]
+
+
+def _none() -> Op[list[Inbound | Reacted]]:
+    yield from ()
+    return []
+
+
+def _await_album(thread: str) -> Op[None]:
+    """The head may be due while a later part of its album is not: the thread is ready when all of them are."""
+    rows = yield f"{_HEAD} LIMIT 1", (thread,)
+    if rows and rows[0][2]:
+        last = max(part[3] for part in (yield from _album(thread, rows[0])))
+        yield "UPDATE threads SET ready_at = ? WHERE thread = ? AND ready_at < ?", (last, thread, last)
+
+
 def _take_head(at: Moment, thread: str, turn: str) -> Op[list[_Taken]]:
     """The head of the mailbox: one message, or all parts of an album once it is complete."""
     while True:
@@ -96,23 +113,23 @@ _OPEN = """SELECT turn, state, starts, attempts FROM turns WHERE thread = ? AND 
 _REVISION = "SELECT body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit' AND turn = ? ORDER BY sort DESC, seq DESC LIMIT 1"
 
 
-def work(at: Moment, claim: Claim, turn: str, collect: bool, step: ToStep) -> Op[Work | None]:
+def work(at: Moment, claim: Claim, turn: str, collect: bool, telling: Telling) -> Op[Work | None]:
     yield from hold(claim)
-    return (yield from _work(at, claim, turn, collect, step))
+    return (yield from _work(at, claim, turn, collect, telling))
 
 
 def begin(
-    at: Moment, holder: tuple[str, float, float], turns: Sequence[str], collect: Callable[[Claim], bool], step: ToStep
+    at: Moment, holder: tuple[str, float, float], turns: Sequence[str], collect: Callable[[Claim], bool], telling: Telling
 ) -> Op[list[tuple[Claim, Work | None]]]:
     """``holder``: owner, seconds of the lease, and the owner's own monotonic deadline."""
     owner, ttl, until = holder
     begun: list[tuple[Claim, Work | None]] = []
     for one, turn in zip((yield from take_ready(at, owner, len(turns), ttl, until)), turns, strict=False):
-        begun.append((one, (yield from _work(at, one, turn, collect(one), step))))
+        begun.append((one, (yield from _work(at, one, turn, collect(one), telling))))
     return begun
 
 
-def _work(at: Moment, claim: Claim, turn: str, collect: bool, step: ToStep) -> Op[Work | None]:
+def _work(at: Moment, claim: Claim, turn: str, collect: bool, telling: Telling) -> Op[Work | None]:
     """Of a thread that was locked by this transaction."""
     thread = claim.thread
     opened = yield _OPEN, (thread,)
@@ -125,9 +142,13 @@ def _work(at: Moment, claim: Claim, turn: str, collect: bool, step: ToStep) -> O
     taken = yield from (_take_all if collect else _take_head)(at, thread, turn)
     if not taken:
         yield from give_back(at, thread)
+        yield from _await_album(thread)
         return None
     yield "INSERT INTO turns (turn, thread, state, person, began) VALUES (?, ?, 'running', ?, ?)", (turn, thread, taken[0].person, at.now)
-    steps = [step(one.arrival) for one in taken]
+    step, context = telling
+    heard = yield from overheard(at, thread, turn, taken[0].seq, taken[0].arrival) if context is not None else _none()
+    before = context(heard) if context is not None and heard else None
+    steps = [*([before] if before is not None else []), *(step(one.arrival) for one in taken)]
     numbers = yield from _write_steps(at, claim, turn, steps)
     return Work(turn, 1, 0, tuple(one.arrival for one in taken), resumed=False, steps=tuple(zip(numbers, steps, strict=True)))
 

@@ -1,5 +1,7 @@
 """A turn's life between its start and its end: what it records, says, and how it ends."""
 
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -12,7 +14,7 @@ from ohmo.contracts.messages import Step, Usage
 from ohmo.contracts.store import Claim, Closing, Ending, PostRow
 from ohmo.store.codec import column
 from ohmo.store.jobs import settle
-from ohmo.store.numbers import Home, find_home, give_back, hold, lock_thread, reserve
+from ohmo.store.numbers import WAITING, Home, find_home, give_back, hold, lock_thread, reserve
 from ohmo.store.outbox import close, open_drafts, speak, take_draft
 from ohmo.store.statements import Moment, Op, Undo, instant
 from ohmo.store.steps import append
@@ -98,6 +100,30 @@ def finish(
         yield from settle(at, claim.thread, report)
     yield from give_back(at, claim.thread)
     return tuple(written)
+
+
+_HEAD = f"SELECT seq, album FROM inbox WHERE thread = ? AND {WAITING} ORDER BY sort, seq LIMIT 1"
+_DEAD = f"UPDATE inbox SET state = 'ended', ending = 'dead', reason = ?, ended_at = ? WHERE thread = ? AND {WAITING} AND"
+
+
+def bury(at: Moment, claim: Claim, reason: str, posts: Sequence[PostRow]) -> Op[bool]:
+    """Reads no body: what cannot be read must not hold up what follows it for ever."""
+    home, thread = home_of(claim), claim.thread
+    _, numbers = yield from reserve(at, home, posts, 0, lambda count: hold(claim, count))
+    opened = yield "SELECT turn FROM turns WHERE thread = ? AND state = 'running'", (thread,)
+    head = yield _HEAD, (thread,)
+    if opened:
+        yield from end_taken(at, opened[0][0], "dead", reason)
+        yield from end_turn(at, opened[0][0], "failed", reason)
+    elif head and head[0][1]:
+        yield f"{_DEAD} album = ?", (column(reason), at.now, thread, head[0][1])
+    elif head:
+        yield f"{_DEAD} seq = ?", (column(reason), at.now, thread, head[0][0])
+    else:
+        raise Undo(False)
+    yield from speak(at, home, numbers, posts, None)
+    yield from give_back(at, thread)
+    return True
 
 
 def interrupt(at: Moment, claim: Claim, turn: str, closing: Closing) -> Op[None]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from ohmo.contracts.messages import CallResult
 from ohmo.providers.scripted import Says
 from ohmo.testing import World, eventually, house
@@ -68,3 +70,38 @@ async def test_an_unanswered_question_expires_as_a_denial(world: Callable[..., W
         life.clock.tick(3600)
         await built.expire()
         await life.hears("Nobody was there.")
+
+
+@pytest.mark.parametrize(("emoji", "ran"), [("👍", True), ("👍🏽", True), (":white_check_mark:", True), ("👎", False), ("x", False)])
+async def test_a_thumb_on_the_card_is_an_answer_also_after_a_restart(
+    world: Callable[..., World], tmp_path: Path, emoji: str, ran: bool
+) -> None:
+    life = world(Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Done.")
+    async with house(life):
+        await life.platform.says("@ohmo touch", chat="team", person="ada", topic="t1")
+        card = await life.hears("touch a", "team")
+    async with house(life):
+        await life.platform.reacts(card.id, emoji, chat="team", person="ada")  # in the chat: not every platform tells the thread
+        await life.hears("Done.", "team")
+    assert (tmp_path / "home" / "work" / "a").exists() is ran
+
+
+async def test_a_thumb_counts_only_on_the_card_and_from_whoever_may_answer(world: Callable[..., World], tmp_path: Path) -> None:
+    life = world(Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Done.")
+    async with house(life) as built:
+        said = await life.platform.says("@ohmo touch", chat="team", person="ada")
+        card = await life.hears("touch a", "team")
+        await life.platform.reacts(card.id, "👍", chat="team", person="eve")
+        await life.platform.reacts(said, "👍", chat="team", person="ada")
+        await life.platform.reacts(card.id, "🎉", chat="team", person="ada")
+        await life.platform.reacts(card.id, "👍", chat="team", person="ada", added=False)
+
+        async def all_ended() -> bool:
+            return len([one for one in await built.store.inbox() if one.state == "ended"]) == 4
+
+        await eventually(all_ended)
+        assert len(await built.store.open_questions()) == 1
+        assert len(life.texts("team")) == 1
+        await life.platform.reacts(card.id, "+1", chat="team", person="ada")
+        await life.hears("Done.", "team")
+    assert (tmp_path / "home" / "work" / "a").exists()
