@@ -46,8 +46,8 @@ def note_orphans(at: Moment) -> Op[int]:
 
 
 # What was allowed for a session is nothing once the session is over.
-_GRANTS = f"""DELETE FROM grants WHERE id IN (SELECT g.id FROM grants g JOIN threads t ON t.thread = substr(g.scope, 1, 22)
-  WHERE substr(g.scope, 23, 1) = '.' AND g.scope <> t.thread || '.' || CAST(t.session_seq AS TEXT) LIMIT {BATCH}) RETURNING id"""
+_GRANTS = f"""DELETE FROM grants WHERE id IN (SELECT grants.id FROM grants JOIN threads t ON t.thread = substr(grants.scope, 1, 22)
+  WHERE substr(grants.scope, 23, 1) = '.' AND grants.scope <> t.thread || '.' || CAST(t.session_seq AS TEXT) LIMIT {BATCH}) RETURNING id"""
 
 
 def forget_grants(at: Moment) -> Op[int]:
