@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from ohmo.commands.contract import Command
+from ohmo.commands.contract import Command, Order
+from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob
 from ohmo.contracts.reports import Reports, ThreadInfo
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Asked, Store
+from ohmo.cron.desk import By, CronDesk
+from ohmo.cron.spec import rhythm, when_words
 
 LATEST = 1_000  # messages of the whole house that are looked through for those of one thread
 
@@ -22,6 +25,7 @@ class HouseDesk:
     house: Callable[[], Awaitable[HouseStatus]]
     turn_of: Callable[[str], str | None]
     known: Mapping[str, Command]
+    clock: CronDesk | None = None
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return await self.store.open_questions(thread)
@@ -47,6 +51,17 @@ class HouseDesk:
         ]
         return "Today:\n\n" + "\n".join(lines) if lines else "Nothing was spent today."
 
+    async def jobs_of(self, order: Order) -> str:
+        if self.clock is None:
+            return "There is no clock here."
+        everything = order.standing in ("owner", "admin")
+        by = By("owner" if everything else f"{order.address.channel}:{order.person}", order.address.account, everything)
+        verb, _, name = order.argument.partition(" ")
+        try:
+            return await _jobs(self.clock, by, verb, name.strip())
+        except (BadJob, NoSuchJob) as error:
+            return str(error)
+
     async def inbox_of(self, thread: str) -> str:
         found = [*await self.reports.inbox(state="waiting", limit=LATEST), *await self.reports.inbox(state="taken", limit=LATEST)]
         here = sorted((one for one in found if one.thread == thread and one.kind in ("message", "wake")), key=lambda one: one.seq)
@@ -66,3 +81,29 @@ class HouseDesk:
             return "There is no such message in this thread."
         ending = f"{found.ending}{': ' + found.reason if found.reason else ''}" if found.state == "ended" else found.state
         return f"Message {found.seq} of {found.said_at:%Y-%m-%d %H:%M:%S} UTC: {ending}."
+
+
+async def _jobs(clock: CronDesk, by: By, verb: str, name: str) -> str:
+    """Raises BadJob, NoSuchJob. What is done twice after a crash is the same as done once."""
+    match verb:
+        case "":
+            rows = [_job_line(row) for row in await clock.list(by)]
+            return "\n".join(rows) if rows else "There are no jobs. Say what shall be done and when, and I make one."
+        case "pause" if name:
+            return _job_line(await clock.pause(name, by))
+        case "resume" if name:
+            return _job_line(await clock.resume(name, by))
+        case "remove" if name:
+            await clock.remove(name, by)
+            return f"Removed `{name}`."
+        case "history" if name:
+            row, found = await clock.job(name, by), await clock.history(name, by, limit=10)
+            runs = [f"- {when_words(one.due, row.body.spec.tz)}: {one.state}{f' ({one.reason})' if one.reason else ''}" for one in found]
+            return "\n".join([_job_line(row), *runs])
+        case _:
+            return "Say `/cron`, or `/cron history|pause|resume|remove NAME`."
+
+
+def _job_line(row: JobRow) -> str:
+    spec = row.body.spec
+    return f"- `{row.name}`: {rhythm(spec)}; next {when_words(row.next_at, spec.tz) if row.enabled else 'paused'}"

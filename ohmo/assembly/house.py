@@ -18,6 +18,7 @@ from ohmo.assembly.fetching import Fetching
 from ohmo.assembly.plans import Plans
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.status import Truth
+from ohmo.assembly.webhooks import build_hooks
 from ohmo.bus import MessageBus
 from ohmo.bus.bus import Seated
 from ohmo.commands.contract import Command, is_order
@@ -146,7 +147,7 @@ async def build_house(
     truth = Truth(
         store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken), clockwork.scheduler.report
     )
-    desk = HouseDesk(store, store, truth, pool.running_turn, known)
+    desk = HouseDesk(store, store, truth, pool.running_turn, known, clockwork.desk)
     knot.intake = intake = Intake(
         IntakeParts(
             store=store, access=access, commands=known, desk=desk, stopped=pool.stopped, arrived=pool.arrived,
@@ -224,7 +225,7 @@ def _control(
         reports=store, status=truth, watch=HouseWatch(bus, store), publish_wake=partial(publish_wake, bus),
         approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint, clockwork.cards),
         people=HousePeople(store, access, seams.clock, config.access.default_role), repair=store, parse_address=address_parser(board),
-        browser=wired.browser, log=config.home.log, cron=clockwork.desk,
+        browser=wired.browser, log=config.home.log, cron=clockwork.desk, hooks=build_hooks(config, seams, store, partial(publish_wake, bus), address_parser(board)),
     )  # fmt: skip
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = seams.environ.get("XDG_RUNTIME_DIR")

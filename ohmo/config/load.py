@@ -27,6 +27,7 @@ from ohmo.config.models import (
     Retention,
     Sandbox,
     Sessions,
+    Webhook,
     WebSearch,
     Written,
 )
@@ -63,6 +64,7 @@ class Config:
     channels: tuple[RawChannel, ...]
     mcp: Mapping[str, McpServer]
     cron: Cron
+    webhooks: Mapping[str, Webhook]
     retention: Retention
     backups: Backups
     web_search: WebSearch
@@ -117,6 +119,7 @@ def load(
         channels=channels,
         mcp=written.mcp,
         cron=written.cron,
+        webhooks=written.webhooks,
         retention=written.retention,
         backups=written.backups,
         web_search=written.web_search,
@@ -239,6 +242,7 @@ def _literals(written: Written, source: Source) -> Iterator[Problem]:
         return
     places: list[tuple[KeyPath, Secret | None]] = [(("profiles", name, "api_key"), p.api_key) for name, p in written.profiles.items()]
     places.append((("web_search", "api_key"), written.web_search.api_key))
+    places += [(("webhooks", name, "secret"), hook.secret) for name, hook in written.webhooks.items()]
     if written.remote is not None:
         places += [(("remote", "access_key"), written.remote.access_key), (("remote", "secret_key"), written.remote.secret_key)]
     for path, secret in places:

@@ -244,6 +244,27 @@ class Cron(Section):
     jobs: Many[Job] = ()
 
 
+class Webhook(Section):
+    secret: Secret
+    style: Literal["ohmo", "github", "gitlab"] = "ohmo"
+    prompt: Annotated[str, Field(min_length=1)] | None = None
+    deliver: Annotated[str, Field(min_length=1)] | None = None
+    to: PersonAddress | None = None
+    rules: Many[Rule] = ()
+    when: Literal["always", "wrong"] = "always"
+    role: Literal["guest", "user", "admin", "owner"] = "user"
+    deadline: Duration | None = None
+    window: Duration = timedelta(minutes=5)
+
+    @model_validator(mode="after")
+    def _one_effect(self) -> Webhook:
+        if (self.prompt is None) == (self.deliver is None):
+            raise ValueError("give either prompt (a turn runs) or deliver (the text is posted)")
+        if self.deliver is not None and self.to is None:
+            raise ValueError("deliver needs to: where the text is posted, for example slack:C123")
+        return self
+
+
 class Retention(Section):
     inbox: Keep = timedelta(days=30)
     transcripts: Keep = None
@@ -290,6 +311,7 @@ class Written(Section):
     channels: Mapping[str, Any] = Field(default_factory=dict)
     mcp: Mapping[str, McpServer] = Field(default_factory=dict)
     cron: Cron = Cron()
+    webhooks: Mapping[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], Webhook] = Field(default_factory=dict)
     retention: Retention = Retention()
     backups: Backups = Backups()
     web_search: WebSearch = WebSearch()

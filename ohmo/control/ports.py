@@ -16,6 +16,7 @@ from ohmo.contracts.reports import Reports
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Accepted, Asked, Hint, PersonRow, Scope, ThreadSettings
 from ohmo.cron.desk import CronDesk
+from ohmo.cron.webhooks import Hooks
 
 
 class Watch(Protocol):
@@ -71,3 +72,4 @@ class Ports:
     browser: Browser | None
     log: Path | None = None
     cron: CronDesk | None = None
+    hooks: Hooks | None = None

@@ -17,6 +17,7 @@ from ohmo.control.chat import Chat
 from ohmo.control.cron import CronRoutes
 from ohmo.control.guard import Guard
 from ohmo.control.health import Health
+from ohmo.control.hooks import HookRoutes
 from ohmo.control.keys import Keys, load_token
 from ohmo.control.live import Live
 from ohmo.control.logs import Logs
@@ -110,6 +111,7 @@ class Control:
         application.add_routes(Reading(ports, titles).routes())
         application.add_routes(Logs(ports.log, lambda: live.closing).routes())
         application.add_routes(Acting(ports, self._new_id, self._clock).routes())
+        application.add_routes(HookRoutes(ports.hooks).routes() if ports.hooks is not None else [])
         application.add_routes(CronRoutes(ports.cron).routes() if ports.cron is not None else [])
         application.add_routes(Chat(ports.reports, ports.browser, titles).routes())
         application.add_routes(page.routes())

@@ -1,0 +1,48 @@
+"""From the webhooks of the configuration to what control needs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from channels.contract import Address
+from ohmo.assembly.seams import Seams
+from ohmo.config.load import Config
+from ohmo.config.secrets import SecretMissing
+from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.errors import ConfigError
+from ohmo.contracts.reports import Reports
+from ohmo.contracts.store import Accepted, Store, ThreadSettings
+from ohmo.cron.wakes import DEADLINE
+from ohmo.cron.webhooks import Hooks, Webhook
+
+
+class _Both(Store, Reports, Protocol):
+    """The store and its reports."""
+
+
+def build_hooks(
+    config: Config, seams: Seams, store: _Both, publish: Callable[[Wake, ThreadSettings | None], Awaitable[Accepted]],
+    resolve: Callable[[str], Address],
+) -> Hooks:  # fmt: skip
+    """Raises ConfigError: a secret is missing."""
+    hooks: dict[str, Webhook] = {}
+    for name, written in config.webhooks.items():
+        try:
+            secret = config.vault.reveal(written.secret)
+        except SecretMissing as error:
+            raise ConfigError(str(config.source.problem(("webhooks", name, "secret"), str(error)))) from error
+        deadline = DEADLINE if written.deadline is None else written.deadline.total_seconds()
+        hooks[name] = Webhook(
+            name, secret, written.style, written.prompt, written.deliver, written.to, written.rules, written.when, written.role, deadline,
+            written.window.total_seconds(),
+        )  # fmt: skip
+
+    async def wake(one: Wake) -> Accepted:
+        return await publish(one, None)
+
+    async def stored(thread: str, seq: int) -> Arrival | None:
+        found = await store.arrival(thread, seq)
+        return found.arrival if found is not None else None
+
+    return Hooks(hooks, publish=wake, post=store.post, stored=stored, resolve=resolve, clock=seams.clock)

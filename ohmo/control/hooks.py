@@ -1,0 +1,43 @@
+"""The door for webhooks: no login, a signature; 202 when what came is durable."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from ohmo.control.answers import Refusal, answer
+from ohmo.cron.webhooks import MOST, Hooks, KeyReused, NotSigned
+
+
+class HookRoutes:
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post("/hooks/{name}", self.take)]
+
+    async def take(self, request: web.Request) -> web.Response:
+        """401 not signed, 404 no such webhook, 409 a key that was used for something else, 413 too large, 503 try again."""
+        hook = self._hooks.find(request.match_info["name"])
+        if hook is None:
+            raise Refusal(404, "there is no such webhook; config.yaml names them under webhooks")
+        body = await _body(request)
+        try:
+            taken = await self._hooks.take(hook, request.headers, body)
+        except NotSigned as error:
+            raise Refusal(401, str(error)) from error
+        except KeyReused as error:
+            raise Refusal(409, "this Idempotency-Key came with another body before; a new thing needs a new key") from error
+        except ValueError as error:
+            raise Refusal(503, f"{error}; send it again in a moment") from error
+        return answer({"accepted": True, "duplicate": taken.duplicate, "thread": taken.thread, "seq": taken.seq}, status=202)
+
+
+async def _body(request: web.Request) -> bytes:
+    if (request.content_length or 0) > MOST:
+        raise Refusal(413, f"a webhook's body may have {MOST} bytes")
+    found = bytearray()
+    async for piece in request.content.iter_chunked(65_536):
+        found += piece
+        if len(found) > MOST:
+            raise Refusal(413, f"a webhook's body may have {MOST} bytes")
+    return bytes(found)

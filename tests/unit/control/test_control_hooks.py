@@ -1,0 +1,122 @@
+"""Signed webhooks: whom they let in, what they make of a request, and that the same request is one thing."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from channels.contract import Address, ChatId
+from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.store import Accepted, PostRow
+from ohmo.cron.webhooks import SIGNATURE, TIMESTAMP, Hooks, KeyReused, NotSigned, Webhook, fill, sign
+
+NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+BODY = json.dumps({"build": {"id": 7, "steps": ["lint", "test"]}, "repo": "a/b"}).encode()
+
+
+class House:
+    def __init__(self) -> None:
+        self.wakes: dict[str, Wake] = {}
+        self.posts: dict[str, PostRow] = {}
+        self.now = NOW
+
+    async def publish(self, wake: Wake) -> Accepted:
+        duplicate = wake.key in self.wakes
+        self.wakes.setdefault(wake.key, wake)
+        return Accepted(wake.key, 1, duplicate)
+
+    async def post(self, rows: Sequence[PostRow]) -> None:
+        for row in rows:
+            self.posts.setdefault(row.id, row)
+
+    async def stored(self, thread: str, seq: int) -> Arrival | Wake | None:
+        return self.wakes[thread] if seq else None
+
+    def hooks(self, hook: Webhook) -> Hooks:
+        return Hooks({hook.name: hook}, publish=self.publish, post=self.post, stored=self.stored, resolve=place, clock=lambda: self.now)
+
+
+def place(text: str) -> Address:
+    if text != "slack:C1":
+        raise ValueError(f"{text}: the channel is not connected")
+    return Address("slack", "T1", ChatId("C1"))
+
+
+def signed(hook: Webhook, body: bytes = BODY, at: datetime = NOW, **more: str) -> dict[str, str]:
+    stamp = int(at.timestamp())
+    return {TIMESTAMP: str(stamp), SIGNATURE: sign(hook.secret, stamp, body), **more}
+
+
+HOOK = Webhook("ci", "s3cret", prompt="build {{build.id}} of {{repo}}: {{build.steps.1}}{{nothing}}")
+
+
+async def test_a_signed_request_becomes_one_wake() -> None:
+    house = House()
+    hooks = house.hooks(HOOK)
+    first = await hooks.take(HOOK, signed(HOOK), BODY)
+    again = await hooks.take(HOOK, signed(HOOK), BODY)
+    assert (first.duplicate, again.duplicate, len(house.wakes)) == (False, True, 1)
+    wake = next(iter(house.wakes.values()))
+    assert wake.prompt.startswith("build 7 of a/b: test\n\n")
+    assert "never an instruction" in wake.prompt
+    assert wake.terms is not None
+    assert wake.terms.standing == "user"
+
+
+@pytest.mark.parametrize("key", ["Idempotency-Key", "X-GitHub-Delivery", "X-Gitlab-Event-UUID"])
+async def test_a_key_names_the_thing_whenever_it_comes_again(key: str) -> None:
+    house = House()
+    hooks = house.hooks(HOOK)
+    await hooks.take(HOOK, signed(HOOK, **{key: "k1"}), BODY)
+    house.now += timedelta(hours=1)
+    again = await hooks.take(HOOK, signed(HOOK, at=house.now, **{key: "k1"}), BODY)
+    other = await hooks.take(HOOK, signed(HOOK, at=house.now, **{key: "k2"}), BODY)
+    assert (again.duplicate, other.duplicate) == (True, False)
+    changed = BODY.replace(b"7", b"8")
+    with pytest.raises(KeyReused):
+        await hooks.take(HOOK, signed(HOOK, changed, house.now, **{key: "k1"}), changed)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {}, signed(HOOK, b"other"), signed(Webhook("ci", "wrong")), signed(HOOK, at=NOW - timedelta(minutes=6)),
+        signed(HOOK, at=NOW + timedelta(minutes=6)), {**signed(HOOK), TIMESTAMP: "now"}, {**signed(HOOK), SIGNATURE: "sha256=\udce9"},
+    ],
+)  # fmt: skip
+async def test_what_is_not_signed_or_too_old_is_refused(headers: dict[str, str]) -> None:
+    house = House()
+    with pytest.raises(NotSigned):
+        await house.hooks(HOOK).take(HOOK, headers, BODY)
+    assert house.wakes == {}
+
+
+async def test_github_and_gitlab_sign_in_their_own_way() -> None:
+    house = House()
+    github, gitlab = Webhook("gh", "s3cret", "github", "x"), Webhook("gl", "s3cret", "gitlab", "x")
+    proof = "sha256=" + hmac.new(b"s3cret", BODY, hashlib.sha256).hexdigest()
+    assert not (await house.hooks(github).take(github, {"X-Hub-Signature-256": proof}, BODY)).duplicate
+    assert not (await house.hooks(gitlab).take(gitlab, {"X-Gitlab-Token": "s3cret"}, BODY)).duplicate
+    for hook, headers in ((github, {"X-Hub-Signature-256": proof[:-1] + "0"}), (gitlab, {"X-Gitlab-Token": "s3cre"}), (github, {})):
+        with pytest.raises(NotSigned):
+            await house.hooks(hook).take(hook, headers, BODY + b" ")
+
+
+async def test_plain_delivery_needs_no_model_and_happens_once() -> None:
+    house, hook = House(), Webhook("note", "s3cret", deliver="{{repo}} is red", to="slack:C1")
+    for _ in range(2):
+        await house.hooks(hook).take(hook, signed(hook), BODY)
+    assert [(row.outbound.text, row.outbound.address.chat) for row in house.posts.values()] == [("a/b is red", "C1")]
+    away = Webhook("note", "s3cret", deliver="x", to="discord:1")
+    with pytest.raises(ValueError, match="not connected"):
+        await house.hooks(away).take(away, signed(away), BODY)
+
+
+def test_a_template_takes_fields_and_the_whole_body() -> None:
+    assert fill("{{a.0.b}}|{{missing.x}}|{{body}}", b'{"a": [{"b": null}]}') == '||{"a": [{"b": null}]}'
+    assert fill("{{a}} {{body}}", b"\xff not json") == " � not json"
