@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +25,7 @@ from ohmo.assembly.agent import build_model
 from ohmo.assembly.channels import wire
 from ohmo.assembly.house import House, build_house
 from ohmo.assembly.seams import Seams
+from ohmo.assembly.upkeep import keep_backups, let_go
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 from ohmo.control.server import Doors
@@ -38,10 +38,10 @@ from ohmo.service.rereading import Rereading
 from ohmo.service.starts import Starts
 from ohmo.store.lock import hold_home
 from ohmo.store.opening import open_store
+from ohmo.store.restoring import finish_restore
 
 log = structlog.get_logger("ohmo.daemon")
 SETTLED = 10.0  # seconds after which a channel that does not connect keeps nobody waiting
-FOREVER = timedelta(days=36_500)
 GRACE = 5.0  # seconds one part gets to end when it is cancelled
 DRAIN = 10.0  # seconds running turns get to end when we are asked to stop
 OK, FAILED, CRASHED, TAKEN, CONFIG = 0, 1, 70, 75, 78
@@ -259,10 +259,18 @@ async def _until_stopped(house: House, stopping: asyncio.Event, changed: Corouti
 async def living(config: Config, seams: Seams, *, notes: Callable[[], Sequence[str]] = tuple) -> AsyncGenerator[tuple[House, Doors]]:
     """The house, started in order; on the way out stopped in reverse. The caller owns the home. ``notes`` stand among the status's warnings."""
     _prepare_workspace(config.workspace)
+    finish_restore(config.home.root)  # one that was killed in the middle
     wired = wire(config, seams.clock)
     async with AsyncExitStack() as stack:
         store, warnings = await stack.enter_async_context(
-            open_store(config.store_url, config.home.database, seams.clock, seams.new_id, seams.failpoint)
+            open_store(
+                config.store_url,
+                config.home.database,
+                seams.clock,
+                seams.new_id,
+                seams.failpoint,
+                config.backups.folder or config.home.backups,
+            )
         )
         await store.reclaim(seams.owner)
         model = await build_model(config, seams)
@@ -304,7 +312,8 @@ def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitab
         ("intake", house.intake.run),
         ("clock", house.clockwatch.run),
         ("expiry", lambda: _expire(house)),
-        ("upkeep", lambda: _prune(house, config.retention.inbox)),
+        ("upkeep", lambda: let_go(config, house.store, house.seams.clock)),
+        ("backups", lambda: keep_backups(config, house.notices, house.seams.clock)),
         *([] if config.safe else [("cron", house.clockwork.scheduler.run)]),
         ("channels", house.board.run),
     ]
@@ -344,13 +353,6 @@ async def _expire(house: House) -> None:
                 await within(min(wait + 0.01, 3_600.0), changed.wait())
     finally:
         stop_hearing()
-
-
-async def _prune(house: House, keep: timedelta | None) -> None:
-    """What ended longer ago than ``keep`` goes, a little at a time; None: nothing ever does, but edits without an original are ended."""
-    while True:
-        await asyncio.sleep(600)
-        await house.store.prune(house.seams.clock() - (keep if keep is not None else FOREVER))
 
 
 async def _warm(house: House) -> None:

@@ -39,6 +39,7 @@ from ohmo.config.source import Plain, Problem, Source, parse, scalar
 from ohmo.config.values import Expansion
 from ohmo.contracts.errors import ConfigError
 
+_SQLITE = "sqlite:///"
 _OVERRIDE = "OHMO__"  # OHMO__CONTROL__LISTEN=0.0.0.0:7717 sets control.listen
 
 
@@ -72,6 +73,13 @@ class Config:
     source: Source = field(repr=False)
     vault: Vault = field(repr=False)
     safe: bool = False  # no plugins, no hooks, no cron: asked for with --safe, or after a crash loop
+
+    @property
+    def database(self) -> Path | None:
+        """The store's file; None when it is in PostgreSQL."""
+        if not self.store_url.startswith(_SQLITE):
+            return None
+        return Path(self.store_url.removeprefix(_SQLITE)) if self.store_url != _SQLITE else self.home.database
 
 
 def load(

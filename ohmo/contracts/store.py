@@ -375,6 +375,7 @@ class Store(Mailbox, Threads, Approvals, Outbox, Jobs, Looking, Protocol):
         """An owner brings a dead arrival back as a new one under the key ``retry:<thread>.<seq>.<n>``."""
         ...
 
-    async def prune(self, before: datetime) -> int:
-        """Small batches of what ended long ago; ``seen`` outlives bodies by rule. Waiting edits without an original end as noted after 10 minutes."""
+    async def prune(self, before: datetime, *, transcripts: datetime | None = None) -> int:
+        """Small batches of what ended long ago (steps and turns of earlier sessions: before ``transcripts``, when that is earlier);
+        ``seen`` outlives bodies by rule. Waiting edits without an original end as noted after 10 minutes."""
         ...

@@ -46,11 +46,8 @@ class Ground:
 
     @property
     def database(self) -> Path | None:
-        """The SQLite file, or None when the store is elsewhere or the configuration cannot be read."""
-        url = self.config.store_url if self.config is not None else "sqlite:///"
-        if not url.startswith("sqlite:///"):
-            return None
-        return Path(url.removeprefix("sqlite:///")) if url != "sqlite:///" else self.home.database
+        """The SQLite file, or None when the store is elsewhere."""
+        return self.config.database if self.config is not None else self.home.database
 
 
 Examine = Callable[[Ground], Finding]

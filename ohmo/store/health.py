@@ -13,15 +13,16 @@ from typing import Literal
 
 from channels.errors import Unavailable
 from ohmo.failpoints import Failpoint
+from ohmo.store.archive_filling import fill_in
 from ohmo.store.dialect import sqlite_statement
+from ohmo.store.inspection import problem_of
 from ohmo.store.salvage import salvage
-from ohmo.store.schema import NewerSchema, migrate, newest
+from ohmo.store.schema import migrate, newest
 from ohmo.store.statements import milliseconds
 from ohmo.store.writer import failure
 
 Migrations = Mapping[int, Sequence[str]]
 PAGE_SIZE = 1024  # a commit writes whole pages: a message costs about 60 KB so, and 170 KB with pages of 4096 bytes
-FULL_CHECK_BYTES = 64 * 1024 * 1024  # up to this size the indexes are compared with their tables too
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,9 @@ class Health:
     saved: Mapping[str, int] | None = None
 
 
-def examine(path: Path, clock: Callable[[], datetime], failpoint: Failpoint, migrations: Migrations) -> Health:
-    """Blocking. After it, the file exists, is sound and has the present schema. Raises NewerSchema (file untouched), Unavailable (disk)."""
+def examine(path: Path, clock: Callable[[], datetime], failpoint: Failpoint, migrations: Migrations, backups: Path | None = None) -> Health:
+    """Blocking. ``backups``: the folder whose newest whole one fills in what a damaged file has lost.
+    After it, the file exists, is sound and has the present schema. Raises NewerSchema (file untouched), Unavailable (disk)."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         if not path.exists() and not _log(path).exists():
@@ -46,40 +48,13 @@ def examine(path: Path, clock: Callable[[], datetime], failpoint: Failpoint, mig
         if (problem := problem_of(path, newest(migrations))) is None:
             bring_forward(path, failpoint, migrations)
             return Health("sound")
-        return _replace(path, problem, clock(), failpoint, migrations)
+        return _replace(path, problem, clock(), failpoint, migrations, backups)
     except (sqlite3.Error, OSError) as error:
         raise Unavailable(f"{path}: {failure(error, str(path))}") from error
 
 
 def _log(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
-
-
-def problem_of(path: Path, known: int) -> str | None:
-    """What is wrong with the file, in a few words; None: nothing. Opened read-only, so that a newer store stays as it is."""
-    if not path.exists():
-        return "the file is gone, only its log is there"
-    if path.stat().st_size == 0:
-        return "the file is empty"
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
-            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            if "meta" not in tables or "threads" not in tables:
-                return "it is not a store of ohmo"
-            found = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
-            if found is None or not str(found[0]).isdigit():
-                return "its version cannot be read"
-            if int(found[0]) > known:
-                raise NewerSchema(int(found[0]), known)
-            check = "integrity_check" if path.stat().st_size <= FULL_CHECK_BYTES else "quick_check"
-            faults = [str(row[0]) for row in connection.execute(f"PRAGMA {check}(1)")]
-            return None if faults == ["ok"] else faults[0].replace("\n", " ")
-    except UnicodeDecodeError:
-        return "a name in its schema cannot be read"
-    except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            return str(error)
-        raise
 
 
 def create(path: Path, failpoint: Failpoint, migrations: Migrations) -> None:
@@ -115,7 +90,7 @@ def bring_forward(path: Path, failpoint: Failpoint, migrations: Migrations) -> N
             connection.execute("COMMIT")
 
 
-def _replace(path: Path, problem: str, now: datetime, failpoint: Failpoint, migrations: Migrations) -> Health:
+def _replace(path: Path, problem: str, now: datetime, failpoint: Failpoint, migrations: Migrations, backups: Path | None) -> Health:
     """Put the damaged file aside untouched, start a new one, and carry over what can still be read."""
     cell = path.parent / "quarantine" / f"{path.name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
     cell.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -125,8 +100,12 @@ def _replace(path: Path, problem: str, now: datetime, failpoint: Failpoint, migr
     create(path, failpoint, migrations)
     saved = salvage(cell / path.name, path, milliseconds(now))
     rows = sum(saved.values())
+    filled, made = fill_in(backups, path, milliseconds(now)) if backups is not None else (0, None)
+    more = (
+        f"{filled} more came from the backup of {made:%Y-%m-%d %H:%M} UTC. " if made is not None else "There is no backup to fill in from. "
+    )
     detail = (
-        f"{path}: damaged ({problem}); it was put aside in {cell}, and {rows} rows could be carried over into a new store. "
-        "Messages may be missing: compare with `ohmo inbox audit`, or restore a backup"
+        f"{path}: damaged ({problem}); it was put aside in {cell}, and {rows} rows could be carried over into a new store. {more}"
+        "Messages may be missing: compare with `ohmo inbox audit`, and look into the quarantine before you delete it"
     )
     return Health("replaced", detail, cell, saved)

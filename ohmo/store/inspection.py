@@ -6,10 +6,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from ohmo.store.health import problem_of
 from ohmo.store.reports import audit_report
 from ohmo.store.schema import MIGRATIONS, NewerSchema, newest
 from ohmo.store.writer import run
+
+FULL_CHECK_BYTES = 64 * 1024 * 1024  # up to this size the indexes are compared with their tables too
 
 
 def reading(path: Path) -> sqlite3.Connection:
@@ -20,6 +21,33 @@ def reading(path: Path) -> sqlite3.Connection:
 def problem(path: Path) -> str | None:
     """What is wrong with the file, in a few words; None: nothing. Raises NewerSchema, sqlite3.Error (it cannot be read just now)."""
     return problem_of(path, newest(MIGRATIONS))
+
+
+def problem_of(path: Path, known: int) -> str | None:
+    """What is wrong with the file, in a few words; None: nothing. Opened read-only, so that a newer store stays as it is."""
+    if not path.exists():
+        return "the file is gone, only its log is there"
+    if path.stat().st_size == 0:
+        return "the file is empty"
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if "meta" not in tables or "threads" not in tables:
+                return "it is not a store of ohmo"
+            found = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+            if found is None or not str(found[0]).isdigit():
+                return "its version cannot be read"
+            if int(found[0]) > known:
+                raise NewerSchema(int(found[0]), known)
+            check = "integrity_check" if path.stat().st_size <= FULL_CHECK_BYTES else "quick_check"
+            faults = [str(row[0]) for row in connection.execute(f"PRAGMA {check}(1)")]
+            return None if faults == ["ok"] else faults[0].replace("\n", " ")
+    except UnicodeDecodeError:
+        return "a name in its schema cannot be read"
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return str(error)
+        raise
 
 
 def version(path: Path) -> int:

@@ -233,7 +233,8 @@ class MemoryStore(ModelOutbox):
         found = self.tables.posts.get(id)
         return None if found is None else self.seen_post(found.row)
 
-    async def prune(self, before: datetime) -> int:
+    async def prune(self, before: datetime, *, transcripts: datetime | None = None) -> int:
+        said = before if transcripts is None else min(before, transcripts)
         with self.transaction() as tables:
             sizes = self._sizes()
             noted = 0
@@ -251,7 +252,7 @@ class MemoryStore(ModelOutbox):
             ]:
                 for post in gone:
                     del tables.posts[post]
-            over = {t.id for t in tables.turns.values() if t.ended is not None and t.ended < before}
+            over = {t.id for t in tables.turns.values() if t.ended is not None and t.ended < said}
             tables.steps = {k: s for k, s in tables.steps.items() if s.turn not in over or k[1] >= tables.threads[k[0]].session_seq}
             tables.questions = {k: q for k, q in tables.questions.items() if q.turn not in over}
             kept = {s.turn for s in tables.steps.values()}

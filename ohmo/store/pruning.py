@@ -58,6 +58,7 @@ def forget_grants(at: Moment) -> Op[int]:
 
 _PARTS = (_INBOX, _OUTBOX, _STEPS, _APPROVALS, _TURNS, _OCCURRENCES)
 PARTS = len(_PARTS) + 1
+TRANSCRIPT = (2, 3, 4)  # steps, their approvals, their turns
 
 
 def prune_batch(at: Moment, before: int, part: int) -> Op[int]:

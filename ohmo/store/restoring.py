@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ohmo.failpoints import Failpoint, inert
 from ohmo.store.archive import DATABASE, MANIFEST, BackupError, unpack
 
 JOURNAL = "restoring"  # names the two folders while files are being exchanged
@@ -27,7 +28,7 @@ class Restored:
     aside: Path | None
 
 
-def restore(archive: Path, home: Path, now: datetime) -> Restored:
+def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = inert) -> Restored:
     """The caller owns the home (``ohmo.store.lock``). Nothing is changed before the whole archive was unpacked and compared. Raises BackupError, OSError."""
     finish_restore(home)
     stage = Path(tempfile.mkdtemp(prefix=".restore-", dir=home))
@@ -46,11 +47,11 @@ def restore(archive: Path, home: Path, now: datetime) -> Restored:
     except BaseException:
         shutil.rmtree(stage, ignore_errors=True)
         raise
-    finish_restore(home)
+    finish_restore(home, failpoint)
     return Restored(rows, names, aside if aside.exists() else None)
 
 
-def finish_restore(home: Path) -> bool:
+def finish_restore(home: Path, failpoint: Failpoint = inert) -> bool:
     """Exchanges what a journal names; does nothing when there is none. May be repeated at any point. Returns whether there was one."""
     journal = home / JOURNAL
     try:
@@ -66,7 +67,9 @@ def finish_restore(home: Path) -> bool:
     for name in sorted(entry.name for entry in stage.iterdir()) if stage.exists() else ():
         for old in (name, *(_WITH_DATABASE if name == DATABASE else ())):  # a log of the old store must never meet the new one
             if (home / old).exists() and not (aside / old).exists():
+                failpoint("restore.step")
                 (home / old).replace(aside / old)
+        failpoint("restore.step")
         (stage / name).replace(home / name)
     shutil.rmtree(stage, ignore_errors=True)
     if not any(aside.iterdir()):

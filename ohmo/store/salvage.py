@@ -45,24 +45,27 @@ _REPAIRS = (
 
 def salvage(damaged: Path, store: Path, now: int) -> dict[str, int]:
     """Rows carried over per table from ``damaged`` (left as it is) into the new, empty ``store``."""
-    saved: dict[str, int] = {}
     with tempfile.TemporaryDirectory(dir=store.parent) as folder:
         copy = Path(folder) / damaged.name
         for part in damaged.parent.iterdir():
             if part.name in (damaged.name, damaged.name + "-wal"):
                 shutil.copy(part, copy.with_name(part.name))
-        if not copy.exists():
-            return saved
-        with closing(sqlite3.connect(copy)) as old, closing(sqlite3.connect(store, isolation_level=None)) as new:
-            old.text_factory = _text
-            new.execute("PRAGMA synchronous = FULL")
-            new.execute("BEGIN IMMEDIATE")
-            for table in _TABLES:
-                if count := sum(_keep(new, table, columns, row) for columns, row in _rows(old, table)):
-                    saved[table] = count
-            for repair in _REPAIRS:
-                new.execute(repair, {"now": now} if ":now" in repair else {})
-            new.execute("COMMIT")
+        return carry_over(copy, store, now) if copy.exists() else {}
+
+
+def carry_over(copy: Path, store: Path, now: int) -> dict[str, int]:
+    """Rows of ``copy``, a file that may be written to, that ``store`` does not have yet; then what points nowhere is repaired."""
+    saved: dict[str, int] = {}
+    with closing(sqlite3.connect(copy)) as old, closing(sqlite3.connect(store, isolation_level=None)) as new:
+        old.text_factory = _text
+        new.execute("PRAGMA synchronous = FULL")
+        new.execute("BEGIN IMMEDIATE")
+        for table in _TABLES:
+            if count := sum(_keep(new, table, columns, row) for columns, row in _rows(old, table)):
+                saved[table] = count
+        for repair in _REPAIRS:
+            new.execute(repair, {"now": now} if ":now" in repair else {})
+        new.execute("COMMIT")
     return saved
 
 

@@ -121,11 +121,12 @@ async def open_sqlite(
     writer: str,
     failpoint: Failpoint,
     migrations: Mapping[int, Sequence[str]] = MIGRATIONS,
+    backups: Path | None = None,
 ) -> AsyncGenerator[SqliteStore]:
     """The store at ``path``; made when it is missing, brought forward when it is older, put aside when it is damaged (see ``health``).
 
     The caller owns the home (``ohmo.store.lock``). Raises NewerSchema (file untouched), Unavailable (disk)."""
-    health = await asyncio.to_thread(examine, path, clock, failpoint, migrations)
+    health = await asyncio.to_thread(examine, path, clock, failpoint, migrations, backups)
     fatal: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def report(reason: str) -> None:

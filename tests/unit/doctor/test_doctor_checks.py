@@ -144,7 +144,7 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     ),
     "home.folder": (gone, "ohmo init", frozenset({"daemon.running", "configuration.there", "configuration.owner", "configuration.workspace"})),
     "home.foreign": (
-        lambda p: (p.home.database.rename(p.home.root / "was.db"), p.write("gateway.json", "{}")), "--from openharness",
+        lambda p: (p.home.database.unlink(), p.home.config.unlink(), p.write("gateway.json", "{}")), "--from openharness",
         frozenset({"configuration.there", "configuration.owner", "configuration.workspace"}),
     ),
     "home.owner": (lambda p: p.machine.update(user=os.geteuid() + 1), "chown", frozenset()),

@@ -1,0 +1,79 @@
+"""What a house does for itself while it lives: lets go of what is old, and makes backups."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import structlog
+
+import ohmo
+from ohmo.config.load import Config
+from ohmo.contracts.errors import StoreError
+from ohmo.contracts.store import Store
+from ohmo.gateway.notices import Notices
+from ohmo.store.archive import backups, make_backup, prune
+
+log = structlog.get_logger("ohmo.upkeep")
+FOREVER = timedelta(days=36_500)
+OFTEN = 600.0  # seconds between two looks at what is old
+SOON = timedelta(minutes=10)  # after a start, when a backup is due
+AGAIN = timedelta(hours=1)  # after a backup that failed
+Sleep = Callable[[float], Awaitable[None]]
+
+
+async def let_go(config: Config, store: Store, clock: Callable[[], datetime], sleep: Sleep = asyncio.sleep) -> None:
+    """Rows and files whose time is over go, a little at a time; None: nothing ever does, but edits without an original are ended."""
+    keep = config.retention
+    while True:
+        await sleep(OFTEN)
+        now = clock()
+        await store.prune(now - (keep.inbox or FOREVER), transcripts=now - (keep.transcripts or FOREVER))
+        for folder, span in ((config.home.spill, keep.spill), (config.home.media, keep.media), (config.home.log.parent, keep.logs)):
+            if span is not None and (gone := await asyncio.to_thread(sweep, folder, time.time() - span.total_seconds(), config.home.log)):
+                log.info("files_let_go", folder=str(folder), files=gone)
+
+
+def sweep(folder: Path, before: float, but: Path) -> int:
+    """Deletes files last written before ``before`` (seconds since 1970) and folders that became empty; never ``but``. Returns how many files."""
+    gone = 0
+    for path in sorted(folder.rglob("*"), reverse=True):  # what is inside comes before its folder
+        with suppress(OSError):
+            found = path.lstat()
+            if path.is_dir() and not path.is_symlink():
+                if found.st_mtime < before:
+                    path.rmdir()  # only when it is empty
+            elif found.st_mtime < before and path != but:
+                path.unlink()
+                gone += 1
+    return gone
+
+
+async def keep_backups(config: Config, notices: Notices, clock: Callable[[], datetime], sleep: Sleep = asyncio.sleep) -> None:
+    """One backup every ``backups.every``, the newest ``backups.keep`` of them; the owner hears when one fails."""
+    every, keep = config.backups.every, config.backups.keep
+    if every is None:
+        return
+    folder = config.backups.folder or config.home.backups
+    due = clock() + SOON
+    while True:
+        known = await asyncio.to_thread(backups, folder)
+        due = max(due, known[-1].made + every) if known else due
+        if (left := (due - clock()).total_seconds()) > 0:
+            await sleep(min(left, 3_600.0))
+            continue
+        try:
+            made = await asyncio.to_thread(make_backup, config.home.root, config.database, folder, clock(), ohmo=ohmo.__version__)
+            await asyncio.to_thread(prune, folder, keep)
+        except (StoreError, OSError) as error:
+            due = clock() + AGAIN
+            log.exception("backup_failed")
+            await notices.tell("backup", f"No backup could be made: {error}. It is tried again in an hour; `ohmo backup` tries now.")
+        else:
+            due = clock() + every
+            notices.over("backup")
+            log.info("backup_made", path=str(made.path), files=made.files, rows=sum(made.rows.values()), bytes=made.size)

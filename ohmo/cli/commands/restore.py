@@ -1,0 +1,38 @@
+"""Take a backup back; what it replaces is kept aside. Refuses while the daemon runs."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+
+@click.command("restore", help=__doc__)
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def COMMAND(path: Path, as_json: bool) -> None:  # noqa: N802 - the name every command file exports
+    from ohmo.cli.show import as_json_text
+    from ohmo.config.home import find_home
+    from ohmo.store.archive import backups
+    from ohmo.store.lock import hold_home
+    from ohmo.store.restoring import restore
+
+    home = find_home(os.environ)
+    if path.is_dir():
+        found = backups(path)
+        if not found:
+            raise click.ClickException(f"{path}: there is no backup in it; ohmo backup {path} makes one")
+        path = found[-1].path
+    home.prepare()
+    with hold_home(home.root):
+        done = restore(path.expanduser().absolute(), home.root, datetime.now(UTC))
+    if as_json:
+        rows = {"path": str(path), "restored": list(done.names), "rows": dict(done.rows), "aside": str(done.aside) if done.aside else None}
+        click.echo(as_json_text(rows))
+        return
+    click.echo(f"restored {', '.join(done.names)} with {sum(done.rows.values())} rows from {path}")
+    if done.aside is not None:
+        click.echo(f"what was there before lies in {done.aside}; delete it when nothing is missing")
+    click.echo("next: ohmo doctor, then ohmo run")

@@ -1,0 +1,156 @@
+"""Moves a whole store, row by row, between a file and PostgreSQL, and makes a file small."""
+
+# ruff: noqa: S608  # statements are put together from names of our own schema, values are always bound
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from ohmo.contracts.errors import StoreError
+from ohmo.discovery import load
+from ohmo.failpoints import inert
+from ohmo.store.health import create
+from ohmo.store.inspection import problem_of, reading
+from ohmo.store.schema import MIGRATIONS, newest
+
+BATCH = 500
+_SQLITE = "sqlite:///"
+# Parents before children, so that references hold at every moment.
+TABLES = (
+    *("threads", "seen", "inbox", "turns", "steps", "outbox", "approvals", "grants", "people", "jobs", "occurrences", "leases", "cursors"),
+    *("usage", "audit"),
+)
+
+
+class MoveError(StoreError):
+    """The store could not be moved."""
+
+
+Row = tuple[Any, ...]
+
+
+class End(Protocol):
+    """One side of a move. ``insert`` is part of one transaction that ``finish`` commits."""
+
+    def columns(self, table: str) -> tuple[str, ...]: ...
+    def rows(self, table: str, columns: Sequence[str]) -> Iterator[list[Row]]: ...
+    def count(self, table: str) -> int: ...
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None: ...
+    def finish(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def move(source: str, target: str) -> Mapping[str, int]:
+    """Rows by table. One transaction at the target: it holds everything or stays as it was. Raises MoveError; the source is only read."""
+    if source == target:
+        raise MoveError(f"{target}: this is where the store is already")
+    with ExitStack() as stack:
+        there = _open(target, writing=True)
+        stack.callback(there.close)
+        here = _open(source, writing=False)
+        stack.callback(here.close)
+        for table in TABLES:
+            if there.count(table):
+                raise MoveError(
+                    f"{_plain(target)}: table {table} holds rows already; name an empty database, or a file that does not exist"
+                )
+        for table in TABLES:
+            columns = here.columns(table)
+            for rows in here.rows(table, columns):
+                there.insert(table, columns, rows)
+        moved = {table: here.count(table) for table in TABLES}
+        for table, count in moved.items():
+            if there.count(table) != count:
+                raise MoveError(
+                    f"{_plain(target)}: table {table} has {there.count(table)} rows after the copy, not {count}; nothing was kept there"
+                )
+        there.finish()
+    return moved
+
+
+def _open(url: str, *, writing: bool) -> End:
+    if url.startswith(_SQLITE):
+        return _File(Path(url.removeprefix(_SQLITE)), writing=writing)
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            return cast("Callable[[str], End]", load("ohmo.store.postgres_moving:Server"))(url)
+        except ImportError as error:
+            raise MoveError("PostgreSQL needs asyncpg: pip install 'ohmo[postgres]'") from error
+    raise MoveError(f"{_plain(url)}: expected sqlite:////path/ohmo.db or postgresql://…")
+
+
+def _plain(url: str) -> str:
+    head, at, tail = url.rpartition("@")
+    return f"{head.partition('://')[0]}://…@{tail}" if at else url
+
+
+class _File:
+    def __init__(self, path: Path, *, writing: bool) -> None:
+        self._path = path
+        try:
+            if writing:
+                if path.exists():
+                    raise MoveError(f"{path}: exists already; name a file that does not")
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                create(path, inert, MIGRATIONS)
+                self._connection = sqlite3.connect(path, isolation_level=None)
+                self._connection.execute("PRAGMA synchronous = FULL")
+                self._connection.execute("BEGIN IMMEDIATE")
+            else:
+                if (wrong := problem_of(path, newest(MIGRATIONS))) is not None:
+                    raise MoveError(f"{path}: {wrong}; ohmo store check tells more")
+                self._connection = reading(path)
+                self._connection.execute("BEGIN")
+        except (sqlite3.Error, OSError) as error:
+            raise MoveError(f"{path}: {error}") from error
+        self._writing, self._done = writing, False
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        return tuple(str(row[1]) for row in self._connection.execute(f"PRAGMA table_info({table})"))
+
+    def rows(self, table: str, columns: Sequence[str]) -> Iterator[list[Row]]:
+        cursor = self._connection.execute(f"SELECT {', '.join(columns)} FROM {table}")
+        while found := cursor.fetchmany(BATCH):
+            yield found
+
+    def count(self, table: str) -> int:
+        return int(self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0])
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        try:
+            self._connection.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", rows)
+        except sqlite3.Error as error:
+            raise MoveError(f"{self._path}: {table}: {error}") from error
+
+    def finish(self) -> None:
+        self._connection.execute("COMMIT")
+        self._done = True
+
+    def close(self) -> None:
+        """A file that did not become whole goes again."""
+        self._connection.close()
+        if self._writing and not self._done:
+            for part in ("", "-wal", "-shm"):
+                self._path.with_name(self._path.name + part).unlink(missing_ok=True)
+
+
+def compact(path: Path) -> tuple[int, int]:
+    """Bytes before and after. The caller owns the home. Raises StoreError."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as connection:
+            before = _size(path)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return before, _size(path)
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: cannot be made smaller ({error}); it takes as much free disk as the store is large") from error
+
+
+def _size(path: Path) -> int:
+    log = path.with_name(path.name + "-wal")
+    return path.stat().st_size + (log.stat().st_size if log.exists() else 0)

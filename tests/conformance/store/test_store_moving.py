@@ -1,0 +1,34 @@
+"""A whole store moves to a real PostgreSQL and back, every row counted; a database that holds something is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from ohmo.store.inspection import problem
+from ohmo.store.moving import MoveError, move
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "store"))
+from homes import furnished, markers
+
+
+@pytest.mark.needs("postgres")
+async def test_a_store_moves_to_postgres_and_back_without_losing_a_row(home: Path, clean_postgres: str) -> None:
+    database = furnished(home)
+    there = await asyncio.to_thread(move, f"sqlite:///{database}", clean_postgres)
+    assert there["inbox"] == there["threads"] == 20
+    with pytest.raises(MoveError, match="holds rows already"):
+        await asyncio.to_thread(move, f"sqlite:///{database}", clean_postgres)
+    back = home / "back.db"
+    assert await asyncio.to_thread(move, clean_postgres, f"sqlite:///{back}") == there
+    assert problem(back) is None
+    assert markers(back) == markers(database)
+
+
+async def test_a_server_that_is_not_there_is_one_line(home: Path) -> None:
+    database = furnished(home)
+    with pytest.raises(MoveError, match="PostgreSQL: "):
+        await asyncio.to_thread(move, f"sqlite:///{database}", "postgresql://127.0.0.1:1/none")

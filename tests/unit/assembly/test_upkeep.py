@@ -1,0 +1,105 @@
+"""What a house does for itself: old files go, backups come, and a failure is told once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ohmo.assembly.upkeep import keep_backups, sweep
+from ohmo.config.load import Config, load
+from ohmo.store.archive import backups
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "store"))
+from homes import furnished
+
+
+class Told:
+    """Notices, remembered."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.over_now: list[str] = []
+
+    async def tell(self, incident: str, text: str) -> bool:
+        self.lines.append(text)
+        return True
+
+    def over(self, incident: str) -> None:
+        self.over_now.append(incident)
+
+
+class Hours:
+    """A clock that jumps to the end of every sleep, and ends the test after ``most`` of them."""
+
+    def __init__(self, most: int) -> None:
+        self.now, self.left = datetime(2026, 11, 21, tzinfo=UTC), most
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise asyncio.CancelledError
+        self.now += timedelta(seconds=seconds)
+
+
+def config(home: Path, **environ: str) -> Config:
+    found: Mapping[str, str] = {"HOME": str(home.parent), "OHMO_HOME": str(home), **environ}
+    return load(environ=found)
+
+
+async def days(home: Path, hours: Hours, told: Told, **environ: str) -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await keep_backups(config(home, **environ), told, hours, hours.sleep)  # type: ignore[arg-type]
+
+
+async def test_a_backup_a_day_and_the_newest_are_kept(home: Path) -> None:
+    furnished(home)
+    hours, told = Hours(24 * 4), Told()
+    await days(home, hours, told, OHMO__BACKUPS__KEEP="2")
+    found = backups(home / "backups")
+    assert len(found) == 2
+    assert found[1].made - found[0].made == timedelta(days=1)
+    assert told.lines == []
+
+
+async def test_a_restart_does_not_make_another_backup_before_it_is_due(home: Path) -> None:
+    furnished(home)
+    hours = Hours(2)
+    await days(home, hours, Told())
+    assert len(backups(home / "backups")) == 1
+    hours.left = 12
+    await days(home, hours, Told())
+    assert len(backups(home / "backups")) == 1
+
+
+async def test_a_backup_that_fails_is_told_and_tried_again(home: Path) -> None:
+    database = furnished(home)
+    sound = database.read_bytes()
+    database.write_bytes(b"ruin" * 1000)
+    hours, told = Hours(3), Told()
+    await days(home, hours, told)
+    assert "ohmo backup" in told.lines[0]
+    database.write_bytes(sound)
+    hours.left = 3
+    await days(home, hours, told)
+    assert len(backups(home / "backups")) == 1
+    assert told.over_now == ["backup"]
+
+
+def test_old_files_go_and_young_ones_stay(tmp_path: Path) -> None:
+    old, young, log = tmp_path / "a" / "old", tmp_path / "b" / "young", tmp_path / "ohmo.jsonl"
+    for path in (old, young, log):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x")
+    for path in (old, log, old.parent):
+        os.utime(path, (1_000, 1_000))
+    assert sweep(tmp_path, 500_000, log) == 1
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["ohmo.jsonl", "young"]

@@ -1,0 +1,77 @@
+"""``ohmo backup``, ``restore`` and ``store`` as typed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "store"))
+from homes import furnished, markers
+
+
+def ohmo(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ohmo", *arguments], capture_output=True, text=True, timeout=90, check=False,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def full(home: Path) -> Path:
+    furnished(home)
+    (home / "config.yaml").chmod(0o600)
+    (home / ".env").chmod(0o600)
+    return home
+
+
+def test_there_and_back_again(full: Path) -> None:
+    made = ohmo(full, "backup", "--json")
+    assert made.returncode == 0, made.stderr
+    archive = Path(json.loads(made.stdout)["path"])
+    assert archive.parent == full / "backups"
+    assert str(archive) in ohmo(full, "backup", "--list").stdout
+    (full / "ohmo.db").write_bytes(b"ruin")
+    assert ohmo(full, "store", "check").returncode == 1
+    back = ohmo(full, "restore", str(archive.parent))
+    assert back.returncode == 0, back.stderr
+    assert "what was there before lies in" in back.stdout
+    assert len(markers(full / "ohmo.db")) == 20
+    sound = ohmo(full, "store", "check", "--json")
+    assert json.loads(sound.stdout)["rows"]["inbox"] == 20
+
+
+def test_what_needs_the_home_alone_is_refused_while_a_daemon_has_it(full: Path) -> None:
+    archive = json.loads(ohmo(full, "backup", "--json").stdout)["path"]
+    handle = os.open(full / "lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    os.write(handle, b"4711\n")
+    for command in (("restore", archive), ("store", "compact"), ("store", "migrate", f"sqlite:///{full}/other.db")):
+        said = ohmo(full, *command)
+        assert said.returncode == 75
+        assert "another ohmo (pid 4711) owns this home" in said.stderr
+    assert ohmo(full, "backup").returncode == 0  # this one is made beside it
+    os.close(handle)
+    assert ohmo(full, "store", "compact").returncode == 0
+    moved = ohmo(full, "store", "migrate", f"sqlite:///{full}/other.db", "--json")
+    assert json.loads(moved.stdout)["rows"]["threads"] == 20
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (("restore", "/nowhere.tar.gz"), "no such file"),
+        (("restore", "/tmp"), "there is no backup in it"),
+        (("store", "migrate", "mysql://x"), "expected sqlite:////path/ohmo.db or postgresql://…"),
+    ],
+)
+def test_a_wrong_argument_is_one_line(command: tuple[str, ...], line: str, full: Path) -> None:
+    said = ohmo(full, *command)
+    assert said.returncode == 1
+    assert line in said.stderr
+    assert said.stderr.count("\n") == 1

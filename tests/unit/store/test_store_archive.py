@@ -1,0 +1,196 @@
+"""Backups: consistent while somebody writes, verified, taken back as a whole; a damaged store is filled in from the newest."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import sqlite3
+import stat
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ohmo.contracts.errors import StoreError
+from ohmo.failpoints import inert
+from ohmo.store.archive import backups, make_backup, prune, wrong_with
+from ohmo.store.health import examine
+from ohmo.store.moving import MoveError, compact, move
+from ohmo.store.restoring import JOURNAL, finish_restore, restore
+from ohmo.store.schema import MIGRATIONS
+
+sys.path.insert(0, str(Path(__file__).parent))
+from homes import furnished, markers, say
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def test_a_backup_holds_the_home_and_nothing_that_is_made_anew(home: Path) -> None:
+    database = furnished(home)
+    with closing(sqlite3.connect(database)) as writer:  # the daemon is in the middle of a transaction
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("BEGIN IMMEDIATE")
+        say(writer, 77, waiting=True)
+        made = make_backup(home, database, home / "backups", NOW)
+    with tarfile.open(made.path) as tar:
+        names = {member.name for member in tar if member.isfile()}
+    assert names == {
+        "manifest.json", "ohmo.db", "config.yaml", ".env", "SOUL.md", "memory/a/note.md", "skills/x/SKILL.md", "state/matrix/crypto.db"
+    }  # fmt: skip
+    assert made.rows["inbox"] == 20
+    assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
+    assert wrong_with(made.path) is None
+    assert [path.name for path in (home / "backups").iterdir()] == [made.path.name]
+
+
+@pytest.mark.parametrize("part", ["cut", "flipped", "empty", "foreign", "escaping", "link"])
+def test_what_is_not_a_whole_backup_is_refused_and_changes_nothing(part: str, home: Path) -> None:
+    database = furnished(home)
+    path = make_backup(home, database, home / "backups", NOW).path
+    raw = path.read_bytes()
+    if part == "cut":
+        path.write_bytes(raw[: len(raw) // 2])
+    elif part == "flipped":
+        plain = bytearray(gzip.decompress(raw))
+        at = plain.index(b"note")
+        plain[plain.index(b"soul") : plain.index(b"soul") + 4] = b"evil"
+        assert at
+        path.write_bytes(gzip.compress(bytes(plain)))
+    elif part == "empty":
+        path.write_bytes(b"")
+    elif part == "foreign":
+        path.write_bytes(gzip.compress(b"not a tar"))
+    else:
+        with tarfile.open(path, "w:gz") as tar:
+            member = tarfile.TarInfo("memory/../../evil" if part == "escaping" else "SOUL.md")
+            if part == "link":
+                member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            tar.addfile(member, io.BytesIO())
+    before = {name: name.read_bytes() for name in home.rglob("*") if name.is_file()}
+    assert wrong_with(path)
+    with pytest.raises(StoreError, match="nothing was changed"):
+        restore(path, home, NOW)
+    assert {name: name.read_bytes() for name in home.rglob("*") if name.is_file()} == before
+    assert not (home.parent / "evil").exists()
+
+
+def test_restore_brings_everything_back_and_keeps_what_it_replaces(home: Path) -> None:
+    database = furnished(home)
+    path = make_backup(home, database, home / "backups", NOW).path
+    database.write_bytes(b"ruin")
+    (home / "ohmo.db-wal").write_bytes(b"old log")
+    (home / "SOUL.md").write_text("changed")
+    done = restore(path, home, NOW)
+    assert len(markers(database)) == 20
+    assert (home / "SOUL.md").read_text() == "soul"
+    assert not (home / "ohmo.db-wal").exists()
+    assert done.aside is not None
+    assert (done.aside / "ohmo.db").read_bytes() == b"ruin"
+    assert (done.aside / "ohmo.db-wal").read_bytes() == b"old log"
+    assert (done.aside / "SOUL.md").read_text() == "changed"
+    assert not (home / JOURNAL).exists()
+
+
+def test_a_restore_that_was_killed_is_finished_by_whoever_comes_next(home: Path) -> None:
+    """After every single step: the journal says what is left to do."""
+    database = furnished(home)
+    path = make_backup(home, database, home / "backups", NOW).path
+    (home / "SOUL.md").write_text("changed")
+    deaths = 0
+    for death in range(1, 40):
+        process = os.fork()
+        if process == 0:  # dies at its n-th step, as by kill -9
+            hits = iter(range(1, 1_000))
+
+            def die(name: str, at: int = death, hits: Iterator[int] = hits) -> None:
+                if next(hits) == at:
+                    os._exit(9)
+
+            restore(path, home, NOW, die)
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        finish_restore(home)
+        assert (home / "SOUL.md").read_text() == "soul"
+        assert len(markers(database)) == 20
+        assert not list(home.glob(".restore-*"))
+        if code == 0:
+            break
+        deaths += 1
+        (home / "SOUL.md").write_text("changed")
+    assert deaths > 3
+
+
+def test_old_backups_go_and_the_newest_stay(home: Path) -> None:
+    furnished(home)
+    for day in range(5):
+        make_backup(home, home / "ohmo.db", home / "backups", NOW + timedelta(days=day))
+    assert len(prune(home / "backups", 2)) == 3
+    assert [one.made for one in backups(home / "backups")] == [NOW + timedelta(days=3), NOW + timedelta(days=4)]
+
+
+def test_a_full_disk_leaves_no_half_backup(home: Path) -> None:
+    furnished(home)
+    with pytest.raises(StoreError, match="cannot be written"):
+        make_backup(home, home / "ohmo.db", Path("/proc/nowhere"), NOW)
+
+
+def test_what_a_damaged_store_lost_comes_from_the_newest_backup(home: Path) -> None:
+    database = furnished(home)
+    make_backup(home, database, home / "backups", NOW)
+    database.write_bytes(b"")
+    health = examine(database, lambda: NOW, inert, MIGRATIONS, home / "backups")
+    assert health.state == "replaced"
+    assert "backup of 2026-11-21 12:00" in health.detail
+    found = markers(database)
+    assert len(found) == 20
+    assert {what for n, what in found.items() if n % 2} == {"dead"}  # neither answered again nor silently dropped
+    assert {what for n, what in found.items() if not n % 2} == {"answered"}
+
+
+def test_a_damaged_store_without_backup_says_so(home: Path) -> None:
+    database = furnished(home)
+    database.write_bytes(b"")
+    assert "There is no backup" in examine(database, lambda: NOW, inert, MIGRATIONS, home / "backups").detail
+
+
+def test_a_store_is_moved_row_by_row_into_an_empty_file_only(home: Path) -> None:
+    database = furnished(home)
+    target = home / "other" / "moved.db"
+    rows = move(f"sqlite:///{database}", f"sqlite:///{target}")
+    assert rows["inbox"] == 20
+    assert markers(target) == markers(database)
+    with pytest.raises(MoveError, match="exists already"):
+        move(f"sqlite:///{database}", f"sqlite:///{target}")
+    with pytest.raises(MoveError, match="already"):
+        move(f"sqlite:///{database}", f"sqlite:///{database}")
+    with pytest.raises(MoveError, match="expected sqlite"):
+        move(f"sqlite:///{database}", "mysql://x")
+
+
+def test_compacting_gives_pages_back_and_keeps_rows(home: Path) -> None:
+    database = furnished(home)
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("CREATE TABLE big (x BLOB)")
+        connection.execute("INSERT INTO big VALUES (zeroblob(3000000))")
+        connection.execute("DROP TABLE big")
+    before, after = compact(database)
+    assert before - after > 2_000_000
+    assert len(markers(database)) == 20
+
+
+def test_the_manifest_can_be_read_by_people(home: Path) -> None:
+    furnished(home)
+    made = make_backup(home, home / "ohmo.db", home / "named.tar.gz", NOW, ohmo="0.1.0")
+    assert made.path == home / "named.tar.gz"
+    with tarfile.open(made.path) as tar:
+        file = tar.extractfile("manifest.json")
+        assert file is not None
+        told = json.load(file)
+    assert told["ohmo"] == "0.1.0"
+    assert len(told["files"]["SOUL.md"]["sha256"]) == 64
