@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from ohmo.contracts.errors import StoreError
-from ohmo.discovery import load
 from ohmo.failpoints import inert
 from ohmo.store.health import create
 from ohmo.store.inspection import problem_of, reading
@@ -77,9 +77,10 @@ def _open(url: str, *, writing: bool) -> End:
         return _File(Path(url.removeprefix(_SQLITE)), writing=writing)
     if url.startswith(("postgresql://", "postgres://")):
         try:
-            return cast("Callable[[str], End]", load("ohmo.store.postgres_moving:Server"))(url)
+            driver = importlib.import_module("ohmo.store.postgres_moving")
         except ImportError as error:
             raise MoveError("PostgreSQL needs asyncpg: pip install 'ohmo[postgres]'") from error
+        return cast("Callable[[str], End]", driver.Server)(url)
     raise MoveError(f"{_plain(url)}: expected sqlite:////path/ohmo.db or postgresql://…")
 
 
