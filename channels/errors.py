@@ -27,12 +27,14 @@ class NotReady(ChannelError):
 class RateLimited(ChannelError):
     """The platform asks us to wait.
 
-    ``retry_after``: seconds.
+    ``retry_after``: seconds. ``everywhere``: the wait holds for the whole account (Discord's global limit, Telegram's flood of all chats), not
+    for one chat alone.
     """
 
-    def __init__(self, retry_after: float) -> None:
+    def __init__(self, retry_after: float, *, everywhere: bool = False) -> None:
         super().__init__(f"rate limited for {retry_after:.1f} s")
         self.retry_after = retry_after
+        self.everywhere = everywhere
 
 
 class Rejected(ChannelError):

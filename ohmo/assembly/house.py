@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -49,6 +50,8 @@ from ohmo.sessions.lateness import late
 from ohmo.sessions.pool import Pool
 from ohmo.sessions.said import Teller
 from ohmo.sessions.session import SessionParts
+
+CONNECTIONS = 100  # whose waits are remembered
 
 
 class HouseStore(Store, Reports, Protocol):
@@ -193,15 +196,24 @@ def _pool(
 def _board_parts(
     seams: Seams, store: HouseStore, bus: MessageBus, pool: Pool, notices: Notices, known: Mapping[str, Command]
 ) -> BoardParts:
+    paces: OrderedDict[int, Pace] = OrderedDict()
+
+    def pace_of(channel: Channel) -> Pace:
+        """One for all that is said through a connection. What the platform asks for is obeyed; nothing is guessed."""
+        pace = paces.setdefault(id(channel), Pace(chat=Rate(0.0), account=Rate(0.0)))
+        paces.move_to_end(id(channel))
+        while len(paces) > CONNECTIONS:
+            paces.popitem(last=False)
+        return pace
+
     def sender(channel: Channel) -> Sender:
-        pace = Pace(chat=Rate(0.0), account=Rate(0.0))  # what the platform asks for is obeyed; nothing is guessed
-        return Sender(channel, store, clock=seams.clock, pace=pace, failpoint=seams.failpoint)
+        return Sender(channel, store, clock=seams.clock, pace=pace_of(channel), failpoint=seams.failpoint)
 
     def drafts(channel: Channel, link: LinkSettings) -> Drafts:
         way = {"off": "off", "edits": "edits", "preview": "preview"}.get(link.streaming or "")
         return Drafts(
             channel, link.name, events=bus.outbound.listen, open_draft=pool.draft, new_id=seams.new_id, standing=store.drafted,
-            way=way, activity=link.activity != "off",  # pyright: ignore[reportArgumentType]
+            way=way, pace=pace_of(channel), activity=link.activity != "off",  # pyright: ignore[reportArgumentType]
         )  # fmt: skip
 
     menu = [(command.name, command.summary) for command in known.values()]

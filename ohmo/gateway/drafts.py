@@ -16,9 +16,11 @@ from typing import Literal
 import structlog
 
 from channels.contract import Address, Channel, Outbound, Receipt
+from channels.errors import RateLimited
 from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolDone, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.store import OutRow, PostRow
 from ohmo.gateway.activity import Activity
+from ohmo.gateway.pace import Pace
 from ohmo.ids import NewId
 from ohmo.lifecycle import failure_of, within
 
@@ -71,7 +73,8 @@ class _Slot:
 
 class Drafts:
     """For one connected channel. ``open_draft`` writes the draft's row for a turn that still runs. ``sleep`` waits in real seconds, ``now`` tells
-    them. ``standing``: the draft an earlier run of a turn left, None: none. ``activity``: people see which tools are at work."""
+    them. ``standing``: the draft an earlier run of a turn left, None: none. ``pace`` is shared with what is sent: a platform
+    that asks to wait is not revised meanwhile. ``activity``: people see which tools are at work."""
 
     def __init__(
         self,
@@ -84,12 +87,14 @@ class Drafts:
         standing: Callable[[str], Awaitable[OutRow | None]] = _nothing,
         way: Way | None = None,
         activity: bool = True,
+        pace: Pace | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._channel, self._name, self._events, self._open_draft, self._new_id = channel, name, events, open_draft, new_id
         self._standing = standing
         self._way, self._activity, self._sleep, self._now = _possible(channel, way), activity, sleep, now
+        self._pace = pace
         self._slots: dict[str, _Slot] = {}
         self._seen: dict[str, Receipt] = {}  # the newest drafts that became visible, by row
         self._revising: dict[str, asyncio.Task[Exception | None]] = {}  # by the draft's row
@@ -246,6 +251,8 @@ class Drafts:
         last, had = "", None
         most = self._channel.capabilities.max_text
         while True:
+            while (wait := self._blocked(slot)) > 0:
+                await self._sleep(wait)
             slot.bell.clear()  # time alone is no news
             text = slot.shown(most, self._now(), busy=self._activity)
             if text and (text != last or slot.receipt is not had):
@@ -254,19 +261,29 @@ class Drafts:
                 await self._sleep(pause)
             await slot.bell.wait()
 
+    def _blocked(self, slot: _Slot) -> float:
+        """Seconds the platform wants to hear nothing for this chat."""
+        return self._pace.wait(slot.address.chat, _loop_time()) if self._pace is not None else 0.0
+
     async def _revise(self, slot: _Slot, receipt: Receipt | None, text: str) -> None:
         """Once begun it is not cut off: the platform would still carry it out, perhaps after what follows."""
         name = slot.row or slot.turn
         one = failure_of(within(REVISION, self._channel.revise(slot.address, receipt, text)))
         task = self._revising[name] = asyncio.create_task(one, name=f"revise.{slot.turn}")
-        task.add_done_callback(lambda done: self._revised(name, done))
+        task.add_done_callback(lambda done: self._revised(name, slot.address.chat, done))
         await asyncio.shield(task)
 
-    def _revised(self, name: str, task: asyncio.Task[Exception | None]) -> None:
+    def _revised(self, name: str, chat: str, task: asyncio.Task[Exception | None]) -> None:
         if self._revising.get(name) is task:
             del self._revising[name]
         if not task.cancelled() and (error := task.result()) is not None:
+            if isinstance(error, RateLimited) and self._pace is not None:
+                self._pace.block(chat, _loop_time() + error.retry_after, everywhere=error.everywhere)
             log.debug("revision_dropped", channel=self._name, error=str(error))
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _possible(channel: Channel, wanted: Way | None) -> Way:

@@ -21,11 +21,15 @@ class Pace:
         self._chats: dict[str, float] = {}
         self._account = 0.0
         self._blocked: dict[str, float] = {}
+        self._all_blocked = 0.0
 
     def wait(self, chat: str, now: float) -> float:
         """Seconds until a call to ``chat`` may go out."""
         ready = max(
-            _ready(self._chats.get(chat, 0.0), self._chat_rate), _ready(self._account, self._account_rate), self._blocked.get(chat, 0.0)
+            _ready(self._chats.get(chat, 0.0), self._chat_rate),
+            _ready(self._account, self._account_rate),
+            self._blocked.get(chat, 0.0),
+            self._all_blocked,
         )
         return max(0.0, ready - now)
 
@@ -36,8 +40,11 @@ class Pace:
         if len(self._chats) > 10_000:
             self._chats = {name: due for name, due in self._chats.items() if due > now}
 
-    def block(self, chat: str, until: float) -> None:
-        """The platform asked to wait for this chat."""
+    def block(self, chat: str, until: float, *, everywhere: bool = False) -> None:
+        """The platform asked to wait for this chat, or for all of them."""
+        if everywhere:
+            self._all_blocked = max(self._all_blocked, until)
+            return
         self._blocked = {name: due for name, due in self._blocked.items() if due > until - 3_600}
         self._blocked[chat] = until
 

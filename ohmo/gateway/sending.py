@@ -69,7 +69,7 @@ class Sender:
         except Conflict:
             return Done("gone", "it was taken back meanwhile")
         except RateLimited as error:
-            self._pace.block(row.row.outbound.address.chat, _now() + error.retry_after)
+            self._pace.block(row.row.outbound.address.chat, _now() + error.retry_after, everywhere=error.everywhere)
             return await self._again(work, str(error), max(LEAST_WAIT, error.retry_after))
         except NotReady as error:
             return await self._again(work, str(error), backoff(max(row.attempts, tries), first=0.5, most=30.0))

@@ -15,7 +15,7 @@ import pytest
 from gateway_words import BIRTH, Odd, Stage, ended, ident, place, until
 
 from channels.contract import Address, MessageId, Outbound, Part, Receipt
-from channels.errors import NotReady
+from channels.errors import NotReady, RateLimited
 from channels.testing import EVERYTHING, Shown
 from ohmo.bus.events import EventStream
 from ohmo.contracts.events import ModelDone, Status, TextDelta, TextReset, ToolDone, ToolStarted, TurnEnded, TurnStarted
@@ -106,7 +106,7 @@ async def screen(stage: Stage, able: Any = EDITS, way: Way | None = None) -> Asy
 
     drafts = Drafts(
         stage.channel, "fake", events=stream.listen, open_draft=open_draft, new_id=lambda: ident(f"d{next(numbers)}"), standing=standing,
-        way=way, sleep=gate, now=lambda: 0.0,
+        way=way, pace=stage.pace, sleep=gate, now=lambda: 0.0,
     )  # fmt: skip
     made = Screen(stage, drafts, stream, gate)
     task = asyncio.create_task(drafts.run())
@@ -267,6 +267,23 @@ async def test_time_alone_is_no_reason_to_revise(stage: Stage) -> None:
         for _ in range(3):
             await seen.gate.passes()
         assert [shown.splitlines()[0] for shown in stage.platform.previews] == ["💻 Bash `sleep 60`", "💻 Bash `sleep 60` → 1 line"]
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+async def test_a_platform_that_asks_to_wait_is_not_revised_meanwhile(stage: Stage, everywhere: bool) -> None:
+    async with screen(stage, EVERYTHING) as seen:
+        await seen.begins()
+        stage.platform.fail("revise", RateLimited(60.0, everywhere=everywhere))
+        seen.say(TextDelta(TURN, "a"))
+        await settled()
+        await seen.gate.passes()
+        seen.say(TextDelta(TURN, "b"))
+        await seen.gate.passes()
+        assert len(seen.revisions()) == 1
+        assert any(50 < seconds <= 60 for seconds in seen.gate.asked)
+        now = asyncio.get_running_loop().time()
+        assert stage.pace.wait("dm:ada", now) > 50
+        assert (stage.pace.wait("another", now) > 50) is everywhere
 
 
 class Slow(Odd):
