@@ -86,8 +86,13 @@ class FakeChannel:
         since, end = int(await context.cursor("events") or 0), len(self.platform.events)
         oldest, most = context.catch_up
         missed = [event for event in self.platform.events[since:end] if event.at >= self.platform.clock() - oldest]
+        read = missed[-most:] if most else []
         if end > since:
-            await context.publish(missed[-most:] if most else [], Cursor("events", str(end)))
+            await context.publish(read, Cursor("events", str(end)))
+        unread = [event for event in self.platform.events[since:end] if event not in read]
+        for place in dict.fromkeys(event.address for event in unread):
+            count = sum(event.address == place for event in unread)
+            await context.missed(f"Not read: {count} messages said here while nobody was there.", place)
         return end
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:

@@ -69,6 +69,15 @@ def test_two_accounts_of_one_platform_share_the_stricter_rule(tmp_path: Path, fi
     assert wired(tmp_path, twins(first, second)).policy("telegram", "any") == policy
 
 
+def test_an_account_that_has_connected_has_its_own_rule(tmp_path: Path) -> None:
+    house = wired(tmp_path, twins("dm: open, activity: keep", "dm: pairing"))
+    first = next(link for link in house.links if link.name == "telegram")
+    first.met("1001")
+    assert house.policy("telegram", "1001").dm == "open"
+    assert house.policy("telegram", "1002").dm == "pairing"
+    assert (house.activity("telegram", "1001"), house.activity("web", "local")) == ("keep", "off")
+
+
 @pytest.mark.parametrize("second", ["allow: {people: ['3']}", "dm: pairing"])
 def test_lists_that_share_nobody_let_in_nobody(tmp_path: Path, second: str) -> None:
     people = wired(tmp_path, twins("allow: {people: ['1', '2']}", second)).policy("telegram", "any").people
