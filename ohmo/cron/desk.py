@@ -14,7 +14,7 @@ from ohmo.contracts.cron import BadJob, JobBody, JobRow, Jobs, JobSpec, NoSuchJo
 from ohmo.contracts.messages import Json
 from ohmo.contracts.store import Accepted
 from ohmo.cron.recipes import read_recipe
-from ohmo.cron.spec import digest, fields_of_spec, first_slot, spec_of
+from ohmo.cron.spec import digest, fields_of_spec, first_slot, spec_of, whole
 from ohmo.cron.times import after
 from ohmo.cron.views import job_view
 from ohmo.cron.wakes import wake_of
@@ -56,6 +56,9 @@ class CronDesk:
     def __init__(self, parts: DeskParts) -> None:
         self._parts = parts
 
+    def _now(self) -> datetime:
+        return whole(self._parts.clock())
+
     async def list(self, by: By = OWNER) -> list[JobRow]:
         """By name."""
         return [row for row in await self._parts.jobs.jobs() if _may(row, by)]
@@ -81,16 +84,16 @@ class CronDesk:
             if any(wanted.get(key) for key in ("schedule", "at", "every")):
                 recipe = {key: value for key, value in recipe.items() if key not in ("schedule", "at", "every")}
             fields = {**recipe, **wanted}
-        return spec_of(fields, self._parts.zone, self._parts.clock())
+        return spec_of(fields, self._parts.zone, self._now())
 
     def first(self, spec: JobSpec) -> datetime | None:
         """When it would run first."""
-        now = self._parts.clock()
+        now = self._now()
         return first_slot(JobBody(spec, now), now)
 
     def looks(self, spec: JobSpec) -> Mapping[str, Json]:
         """A job as it would be, for whoever has to agree to it."""
-        now = self._parts.clock()
+        now = self._now()
         self._check_secrets(spec)
         body = JobBody(spec, now, place=self._place(spec))
         return job_view(JobRow("", spec.name, "person", body, 1, True, first_slot(body, now), "owner"), None)
@@ -112,7 +115,7 @@ class CronDesk:
     ) -> JobRow:
         """Whoever calls this has shown its rules and secrets, and was allowed them. ``job``: an id; the same one again is the same job.
         ``place``: where its report goes when ``to`` is not given."""
-        parts, now = self._parts, self._parts.clock()
+        parts, now = self._parts, self._now()
         spec = self.understand(fields, values)
         self._check_secrets(spec)
         body = JobBody(spec, now, digest(spec), by.account, self._place(spec) or (place if spec.to is None else None))
@@ -133,9 +136,9 @@ class CronDesk:
             known |= {"schedule": None, "at": None, "every": None}
         if fields.get("name") not in (None, name):
             raise BadJob("name: a job keeps its name; remove it and add another")
-        spec = spec_of({**known, **fields}, self._parts.zone, self._parts.clock())
+        spec = spec_of({**known, **fields}, self._parts.zone, self._now())
         self._check_secrets(spec)
-        now = self._parts.clock()
+        now = self._now()
         place = self._place(spec) if spec.to is not None else row.body.place
         anchor = row.body.anchor if spec.every == row.body.spec.every else now
         body = replace(row.body, spec=spec, anchor=anchor, approved=digest(spec), place=place)
@@ -149,7 +152,7 @@ class CronDesk:
     async def resume(self, name: str, by: By = OWNER) -> JobRow:
         """From the next slot on: what was due meanwhile is not run."""
         row = await self.job(name, by)
-        return row if row.enabled else await self._save(row, replace(row, enabled=True, next_at=first_slot(row.body, self._parts.clock())))
+        return row if row.enabled else await self._save(row, replace(row, enabled=True, next_at=first_slot(row.body, self._now())))
 
     async def remove(self, name: str, by: By = OWNER) -> None:
         row = await self._own(name, by)
@@ -157,8 +160,7 @@ class CronDesk:
 
     async def run(self, name: str, by: By = OWNER) -> datetime:
         """Now, beside its schedule; returns the instant under which the run stands in the history. BadJob: it runs already."""
-        row, now = await self.job(name, by), self._parts.clock()
-        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        row, now = await self.job(name, by), self._now()
         if row.body.spec.overlap == "skip" and any(one.job == row.job for one in await self._parts.jobs.claimed()):
             raise BadJob(f"{name}: it is running already; see ohmo cron history {name}")
         last = await self.last_report(row)
@@ -176,7 +178,7 @@ class CronDesk:
 
     async def sync(self, wanted: Sequence[JobSpec], enabled: Sequence[bool]) -> None:
         """Jobs of the configuration become rows; those that stand there no more are removed. A job that did not change keeps its place in time."""
-        jobs, now = self._parts.jobs, self._parts.clock()
+        jobs, now = self._parts.jobs, self._now()
         known = {row.name: row for row in await jobs.jobs()}
         for spec, on in zip(wanted, enabled, strict=True):
             row = known.get(spec.name)

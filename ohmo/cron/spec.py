@@ -50,9 +50,10 @@ def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
     if _NAME.fullmatch(name) is None:
         raise BadJob(f"name: {name[:80]!r} cannot be a name; use up to 64 letters, digits, dots, dashes and underscores")
     at, expires = _text(given, "at"), _text(given, "expires")
+    now = whole(now)
     spec = JobSpec(
         name=name, prompt=prompt, tz=where.key, schedule=_text(given, "schedule"),
-        at=None if at is None else moment_of(at, where, now).isoformat(), every=_seconds(given, "every", least=1.0),
+        at=None if at is None else whole(moment_of(at, where, now)).isoformat(), every=_seconds(given, "every", least=1.0),
         to=_to(given), thread=_text(given, "thread"), rules=_rules(given), secrets=_secrets(given), deadline=_seconds(given, "deadline", least=1.0),
         jitter=_seconds(given, "jitter") or 0.0, retry=_count(given), expires=None if expires is None else moment_of(expires, where, now).isoformat(),
         recipe=_text(given, "recipe"), **cast("Any", {key: _choice(given, key) for key in _CHOICES if key in given}),
@@ -133,7 +134,7 @@ def _seconds(given: Mapping[str, object], name: str, least: float = 0.0) -> floa
         raise BadJob(f"{name}: {error}") from error
     if found < timedelta(seconds=least):
         raise BadJob(f"{name}: at least {span(least)}")
-    return found.total_seconds()
+    return round(found.total_seconds(), 3)
 
 
 def _count(given: Mapping[str, object]) -> int:
@@ -189,6 +190,11 @@ def _secrets(given: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
 def _name_from(prompt: str) -> str:
     words = re.findall(r"[A-Za-z0-9]+", prompt.lower())[:5]
     return "-".join(words)[:48].strip("-") or f"job-{hashlib.sha256(prompt.encode('utf-8', 'replace')).hexdigest()[:6]}"
+
+
+def whole(moment: datetime) -> datetime:
+    """Slots are whole milliseconds, as the store keeps them: else a slot would come back a little earlier than it is, and be due again."""
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
 def in_utc(moment: datetime) -> str:
