@@ -107,8 +107,8 @@ async def test_only_if_something_changed(world: Callable[..., World]) -> None:
         for count in (1, 2, 3):
             life.clock.tick(3_600 if count == 1 else 86_400)
             await ended(built, count=count)
+            await life.hears("two bugs" if count < 3 else "three bugs", "team")
         assert [reason for _, reason in await ended(built, count=3)] == [None, "silent: nothing changed", None]
-        await life.hears("three bugs", "team")
     assert life.texts("team") == ["two bugs", "three bugs"]
 
 
