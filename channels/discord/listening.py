@@ -157,6 +157,8 @@ class Listening:
         guilds: Any = data.get("guilds")
         self._session = Session(frame.session, str(data.get("resume_gateway_url")), frame.number)
         self._began, self._saved = time.monotonic(), 0.0
+        if self._former is None:  # noted before anything is taken from it: a death from now on loses nothing
+            await self._context.publish([], Cursor("session", self._session.written(frame.number, self._clock())))
         await catch_up.begin([str(one.get("id")) for one in cast("list[Body]", guilds)] if isinstance(guilds, list) else [])
 
     def _look_back(self, catch_up: CatchUp) -> None:

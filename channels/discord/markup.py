@@ -132,7 +132,7 @@ def _span(node: SyntaxTreeNode) -> str:
         case "strong" | "em" | "s":
             return _styled(_inline(node), {"strong": "**", "em": "*", "s": "~~"}[node.type])
         case "link":
-            return _link(str(node.attrs.get("href", "")), plain_inline(node), _inline(node))
+            return _link(str(node.attrs.get("href", "")), "".join(plain_inline(child) for child in node.children), _inline(node))
         case "image":
             return _link(str(node.attrs.get("src", "")), node.content, _text(node.content))
         case _:

@@ -49,13 +49,15 @@ class MessageBus:
     ) -> list[Accepted]:
         """Returns after the commit. ``settings``: chosen with these arrivals, for their threads. Raises Unavailable (nothing may be acknowledged)
         and LeaseLost (the cursor is fenced off)."""
-        self._failpoint("inbound.received")
+        if arrivals:  # a cursor alone is no message
+            self._failpoint("inbound.received")
         batch = Batch(tuple(arrivals), cursor, settings, asyncio.get_running_loop().create_future())
         await self.inbound.put(batch)
         if self._stopped:
             self._refuse()
         found = await batch.stored
-        self._failpoint("inbound.stored")
+        if arrivals:
+            self._failpoint("inbound.stored")
         return found
 
     async def run(self) -> None:

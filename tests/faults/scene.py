@@ -49,7 +49,12 @@ class Scene:
 
     def fresh_chat(self, on: str) -> str:
         """A chat that begins a thread with its next message."""
-        return {"telegram": f"dm:{5_000 + next(self._numbers)}", "slack": "group", "web": f"dm:{secrets.token_hex(4)}"}[on]
+        return {
+            "telegram": f"dm:{5_000 + next(self._numbers)}",
+            "slack": "group",
+            "discord": f"dm:{next(self._numbers)}",
+            "web": f"dm:{secrets.token_hex(4)}",
+        }[on]
 
     async def seen(self) -> dict[tuple[str, str], Sequence[Visible]]:
         places = sorted({word.place[:2] for word in self.words})

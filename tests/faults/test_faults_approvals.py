@@ -40,7 +40,9 @@ def runs(work: Path) -> int:
     return len((work / "counter").read_text().splitlines())
 
 
-@pytest.mark.parametrize(("on", "door"), [("telegram", "button"), ("telegram", "api"), ("slack", "button"), ("web", "button")])
+@pytest.mark.parametrize(
+    ("on", "door"), [("telegram", "button"), ("telegram", "api"), ("slack", "button"), ("discord", "button"), ("web", "button")]
+)
 async def test_a_question_outlives_a_kill_and_its_button_still_works(stage: Stage, work: Path, on: str, door: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start("approval.stored=kill")
@@ -55,7 +57,7 @@ async def test_a_question_outlives_a_kill_and_its_button_still_works(stage: Stag
         assert runs(work) == 1
 
 
-@pytest.mark.parametrize(("on", "door"), [("telegram", "button"), ("telegram", "api"), ("slack", "button")])
+@pytest.mark.parametrize(("on", "door"), [("telegram", "button"), ("telegram", "api"), ("slack", "button"), ("discord", "button")])
 async def test_a_kill_after_the_answer_executes_once(stage: Stage, work: Path, on: str, door: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start("approval.granted=kill")

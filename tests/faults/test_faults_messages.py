@@ -15,7 +15,7 @@ PATH = (
     "send.accepted=kill@2",
 )  # fmt: skip
 EVERYWHERE = ("inbound.stored=kill@2", "model.chunk=kill@5", "outbox.before=kill@2", "outbox.committed=kill@2", "send.accepted=kill@2")
-HERE = {"slack": "dm:ada", "matrix": "dm:ada", "web": "dm:ada", "telegram": "dm:ada"}
+HERE = {"slack": "dm:ada", "matrix": "dm:ada", "web": "dm:ada", "telegram": "dm:ada", "discord": "dm:ada"}
 
 
 async def survives(scene: Scene, on: str, failpoint: str) -> None:
@@ -46,6 +46,13 @@ async def test_telegram_survives_a_kill_at_every_step(stage: Stage, failpoint: s
 async def test_slack_survives_a_kill_at_every_step(stage: Stage, failpoint: str) -> None:
     async with stage("slack") as scene:
         await survives(scene, "slack", failpoint)
+
+
+@pytest.mark.parametrize("failpoint", ["inbound.received=kill@1", *EVERYWHERE])
+async def test_discord_survives_a_kill_at_every_step(stage: Stage, failpoint: str) -> None:
+    """Also a kill before the very first direct message is stored: the session of the life before still has it."""
+    async with stage("discord") as scene:
+        await survives(scene, "discord", failpoint)
 
 
 @pytest.mark.parametrize("failpoint", EVERYWHERE)

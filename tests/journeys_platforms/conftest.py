@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from tests.faults.scene import Scene, scene
+from tests.platforms.discord.rig import rig as discord
 from tests.platforms.matrix.rig import rig as matrix
 from tests.platforms.slack.rig import rig as slack
 from tests.platforms.telegram.rig import rig as telegram
 
-RIGS = {"telegram": telegram, "slack": slack, "matrix": matrix}
+RIGS = {"telegram": telegram, "slack": slack, "discord": discord, "matrix": matrix}
 Stage = Callable[..., AbstractAsyncContextManager[Scene]]
 
 

@@ -19,7 +19,7 @@ from tests.faults.directed_model import MARKER
 from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
 
-PLATFORMS = ("telegram", "slack", "matrix")
+PLATFORMS = ("telegram", "slack", "discord", "matrix")
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 
 
@@ -78,6 +78,9 @@ async def shares(scene: Scene, on: str, name: str, media: str, content: bytes) -
         case "slack":
             file = rig.server.host_file(name, content, media)
             rig.server.workspace.says("D0ADA", "U0ADA", "look at this", files=[file])
+        case "discord":
+            stored = rig.server.world.store(name, content) | {"content_type": media}
+            rig.server.world.says("look at this", "dm:ada", attachments=[stored])
         case _:
             kind = "m.image" if media.startswith("image/") else "m.file"
             info = {"mimetype": media, "size": len(content)}

@@ -73,7 +73,7 @@ async def test_on_matrix_one_draft_is_edited_at_its_pace_and_becomes_the_answer(
         await scene.check()
 
 
-@pytest.mark.parametrize("on", ["slack", "matrix"])
+@pytest.mark.parametrize("on", ["slack", "discord", "matrix"])
 async def test_a_draft_of_a_stopped_turn_says_so_and_no_second_message_appears(stage: Stage, on: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
@@ -140,6 +140,11 @@ async def types(scene: Scene, on: str) -> bool:
         case "telegram":
             times = rig.server.world.chat("dm:ada").typing
             return bool(times) and rig.server.world.clock() - times[-1] < 5  # sendChatAction
+        case "discord":
+            place = rig.server.world.place("dm:ada")
+            ours = [row for row in place.messages.values() if row["author"].get("bot")]
+            told = bool(ours) and place.last == ours[-1]["id"]  # our message ends it (Trigger Typing Indicator)
+            return bool(place.typing) and not told and rig.server.world.clock() - place.typing[-1] < 10
         case "slack":
             states = [args["status"] for method, args in rig.server.calls if method == "assistant.threads.setStatus"]
             return bool(states) and states[-1] != ""
@@ -147,10 +152,12 @@ async def types(scene: Scene, on: str) -> bool:
             return bool(rig.proxy.typing) and rig.proxy.typing[-1]
 
 
-@pytest.mark.parametrize("on", ["telegram", "slack", "matrix"])
+@pytest.mark.parametrize("on", ["telegram", "slack", "discord", "matrix"])
 @pytest.mark.parametrize("end", ["answer", "stop"])
 async def test_typing_begins_with_a_turn_and_ends_with_it(stage: Stage, on: str, end: str) -> None:
-    async with stage(on, telegram={"streaming": "off"}, slack={"streaming": "off"}, matrix={"streaming": "off"}) as scene:
+    async with stage(
+        on, telegram={"streaming": "off"}, slack={"streaming": "off"}, discord={"streaming": "off"}, matrix={"streaming": "off"}
+    ) as scene:
         await scene.daemon.start()
         root = scene.rigs["slack"].server.workspace.says("D0ADA", "U0ADA", "a root")["ts"] if on == "slack" else None  # threads only
         if root is not None:
