@@ -52,6 +52,7 @@ class Gateway:
 
     async def close(self, code: int) -> None:
         for connection in list(self.connections):
+            connection.ours = True
             await connection.ws.close(code=code)
 
     def say(self, raw: str | bytes) -> None:
@@ -70,6 +71,7 @@ class Connection:
         self.packer = zlib.compressobj() if packed else None
         self._out: asyncio.Queue[str | bytes | int] = asyncio.Queue()
         self._session: Session | None = None
+        self.ours = False  # we close it, not the app
 
     async def run(self) -> None:
         writing = asyncio.create_task(self._write())
@@ -81,8 +83,9 @@ class Connection:
         finally:
             writing.cancel()
             if self._session is not None:
-                self._session.send = None
-                if self.gateway.rules.ending and self.ws.close_code in (1000, 1001):
+                if self._session.send == self.send:
+                    self._session.send = None
+                if self.gateway.rules.ending and not self.ours and self.ws.close_code in (1000, 1001):
                     self.gateway.world.sessions.pop(self._session.id, None)
 
     def send(self, body: Body) -> None:
@@ -96,6 +99,7 @@ class Connection:
         while True:
             item = await self._out.get()
             if isinstance(item, int):
+                self.ours = True
                 await self.ws.close(code=item)
                 return
             if self.packer is not None:
