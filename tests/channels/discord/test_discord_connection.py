@@ -52,7 +52,8 @@ async def heard(context: FakeContext, kind: type) -> list[object]:
 
 @pytest.mark.parametrize(
     "raw",
-    ['{"op": 0, "t": "MESSAGE_CREATE", "s"', '{"op":0,"t":"MESSAGE_CREATE","s":null,"d":{"id":"1"}}', "[]", '"x"', '{"op":99}', '{"op":0,"t":"NEW_THING","s":null,"d":{}}',
+    ['{"op": 0, "t": "MESSAGE_CREATE", "s"', '{"op":0,"t":"MESSAGE_CREATE","s":null,"d":{"id":"1"}}', "[]", '"x"', '{"op":99}',
+     '{"op":0,"t":"NEW_THING","s":null,"d":{}}',
      '{"op":0,"t":"MESSAGE_CREATE","s":null,"d":[]}', "[" * 100_000, '{"op":0,"t":"MESSAGE_CREATE","s":null,"d":{"content":"' + "x" * (10 << 20) + '"}}'],
     ids=["cut", "fields missing", "list", "text", "op", "event", "wrong type", "nested", "10 MB"],
 )  # fmt: skip
@@ -86,7 +87,7 @@ async def test_a_fatal_close_code_stops_the_account_with_its_reason(discord: Dis
 
 async def test_a_missing_intent_is_explained_when_connecting(discord: DiscordRig) -> None:
     discord.server.world.content_allowed = False
-    with pytest.raises(AuthFailed, match="Message Content Intent at discord.com/developers"):
+    with pytest.raises(AuthFailed, match=r"Message Content Intent at discord\.com/developers"):
         async with discord.channel().connect():
             pass
 
