@@ -467,7 +467,7 @@ function badges(told) {
   const dead = (told.inbox.dead ?? 0) + (told.outbox.dead ?? 0);
   for (const [id, number, words] of [["count-approvals", told.turns_parked, "waiting"], ["count-dead", dead, "dead letters"]]) {
     $(id).hidden = number === 0;
-    $(id).textContent = number > 99 ? "99+" : String(number);
+    $(id).textContent = number > 99 ? "99+" : number ? String(number) : "";
     $(id).setAttribute("aria-label", `${number} ${words}`);
   }
 }

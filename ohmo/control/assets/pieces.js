@@ -57,7 +57,7 @@ export function copy(text, label = "Copy") {
   const made = node("button", "icon tiny", icon("copy"));
   made.type = "button";
   made.title = label;
-  made.setAttribute("aria-label", `${label}: ${text.slice(0, 60)}`);
+  made.setAttribute("aria-label", label === "Copy" ? `Copy ${text.slice(0, 60)}` : label);
   made.addEventListener("click", async (event) => {
     event.preventDefault();
     event.stopPropagation();

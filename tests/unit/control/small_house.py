@@ -137,10 +137,16 @@ class SmallHouse:
         return await self.arrival(thread, seq) is not None
 
     async def retry_post(self, id: str) -> bool:
-        return id == "dead"
+        dead = any(row.state == "dead" for row in await self.posts([id]))
+        if dead:
+            self.settle(id, "ready")
+        return dead or id == "dead"
 
     async def drop_post(self, id: str) -> bool:
-        return id == "dead"
+        dead = any(row.state == "dead" for row in await self.posts([id]))
+        if dead:
+            self.settle(id, "dropped")
+        return dead or id == "dead"
 
     async def open_questions(self, thread: str | None = None) -> list[Asked]:
         return [asked for asked in self.asked.values() if thread in (None, asked.thread)]
@@ -328,7 +334,9 @@ class SmallHouse:
             T0,
         )
         text = f"**{question.title}**\n\n{question.detail}"
-        return await self.say(thread, text, id=card, choices=question.choices)
+        row = await self.say(thread, text, id=card, choices=question.choices)
+        self.hint(Hint("approval", thread))
+        return row
 
     def ports(self) -> Ports:
         return Ports(self, self.status, self, self.publish_wake, self, self, self, parse_address, self.web.browser, self.log)

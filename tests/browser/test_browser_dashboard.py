@@ -1,0 +1,454 @@
+"""The dashboard, driven by a real browser on a house in memory: one browser, one house and one login for the whole file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
+
+from channels.contract import Address, ChatId
+from ohmo.contracts.events import ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.reports import UsageTotal
+from ohmo.control.server import Doors
+from tests.browser.conftest import FLAGS
+from tests.browser.line import Line
+from tests.unit.control.small_house import PERMISSION, SmallHouse, said
+
+pytestmark = [
+    pytest.mark.needs("chromium"),
+    pytest.mark.timeout(120),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.xdist_group("dashboard"),
+]
+TODAY = datetime.now(UTC).date().isoformat()
+
+
+@dataclass
+class Scene:
+    """What all tests of this file share. Places are never used twice, so no test sees another's rows."""
+
+    house: SmallHouse
+    doors: Doors
+    browser: Browser
+    context: BrowserContext
+    log: Path
+    errors: list[str] = field(default_factory=list[str])
+
+    def url(self, path: str) -> str:
+        return f"{self.doors.url}/#/{path}"
+
+    def thread(self, chat: str, words: str = "") -> str:
+        place = Address("slack", "T1", ChatId(chat))
+        thread = self.house.thread_at(place)
+        if words:
+            self.house.accept(said(place, words, f"{chat}-first"))
+        return thread
+
+    def watch(self, page: Page) -> Page:
+        page.set_default_timeout(20_000)
+        page.on("console", lambda message: self.errors.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        return page
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    house, run = SmallHouse(), tmp_path_factory.mktemp("dashboard")
+    house.log = run / "ohmo.jsonl"
+    house.log.touch()
+    async with house.open(run) as doors, async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        context = await browser.new_context(viewport={"width": 1100, "height": 800}, locale="en-GB", timezone_id="UTC")
+        made = Scene(house, doors, browser, context, house.log)
+        page = await context.new_page()
+        await page.goto(doors.login_link() or "")
+        await page.wait_for_selector("#empty:not([hidden])")
+        await page.close()
+        try:
+            yield made
+        finally:
+            await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(scene: Scene) -> AsyncIterator[Page]:
+    """A page of the browser that is logged in. Anything the console complains about fails the test."""
+    scene.errors.clear()
+    opened = scene.watch(await scene.context.new_page())
+    yield opened
+    await opened.close()
+    assert [line for line in scene.errors if "net::ERR_" not in line and "Failed to load resource" not in line] == []
+
+
+async def test_every_place_is_one_click_away_and_says_what_it_is_when_empty(scene: Scene, page: Page) -> None:
+    await page.goto(scene.doors.url or "")
+    await page.wait_for_selector("#empty:not([hidden])")
+    for name, words in (("Approvals", "Nothing waits for you"), ("Logs", "The log is empty"), ("Channels", "slack refuses bot_token")):
+        await page.get_by_role("navigation", name="Main").get_by_role("link", name=name).click()
+        await expect(page.locator("#board-title")).to_have_text(name)
+        await expect(page.locator("#board-body")).to_contain_text(words)
+        await expect(page.locator("#places a[aria-current]")).to_have_text(name)
+    await page.get_by_role("navigation", name="Main").get_by_role("link", name="Chat").click()
+    await expect(page.locator("#draft")).to_be_focused()
+    await expect(page.locator("#board")).to_be_hidden()
+
+
+async def test_a_thread_is_followed_live_with_its_tools_words_and_costs(scene: Scene, page: Page) -> None:
+    thread = scene.thread("live", "what do my notes say?")
+    gate = asyncio.Semaphore(2)
+    await page.goto(scene.url("threads"))
+    row = page.locator(f'li[data-key="{thread}"]')
+    await expect(row).to_contain_text("what do my notes say?")
+    turn = asyncio.create_task(scene.house.turn(thread, "one two **three** four", tool=True, pace=gate.acquire))
+    await expect(row.locator(".doing")).to_have_text("thinking")
+    await row.locator("a").click()
+    await expect(page.locator("#board-title")).to_have_text("what do my notes say?")
+    await expect(page.locator("#board .now")).to_contain_text("one two")
+    for _ in range(5):
+        gate.release()
+    await turn
+    await expect(page.locator("#board .agent .md strong")).to_have_text("three")
+    await expect(page.locator("#board .now")).to_be_empty()
+    await expect(page.locator("#board .tool.done .name")).to_have_text("Read")
+    await expect(page.locator("#board .cost")).to_contain_text("160 in · 20 out · $0.0015 · 2 calls · small-model")
+    await page.locator("#board-body").focus()
+    await page.keyboard.press("e")
+    await expect(page.locator("#board .tool .result")).to_contain_text("buy milk")
+
+
+async def test_a_posts_end_appears_without_a_reload(scene: Scene, page: Page) -> None:
+    thread = scene.thread("posts", "hello")
+    row = scene.house.post(thread, "an answer", state="sending")
+    await page.goto(scene.url(f"threads/{thread}"))
+    await expect(page.locator("#board .agent")).to_contain_text("on its way")
+    scene.house.settle(row, "dead", "the chat is gone")
+    await expect(page.locator("#board .agent")).to_contain_text("This could not be delivered: the chat is gone")
+    scene.house.settle(row, "sent")
+    await expect(page.locator("#board .agent .refused")).to_have_count(0)
+
+
+async def test_an_approval_is_answered_in_the_list_and_by_a_key(scene: Scene, page: Page) -> None:
+    thread = scene.thread("asks", "clean up")
+    await page.goto(scene.url("approvals"))
+    await expect(page.locator("#board-body")).to_contain_text("Nothing waits for you")
+    await scene.house.ask(thread, PERMISSION)
+    card = page.locator(".ask")
+    await expect(card).to_contain_text("rm -r build/")
+    await card.get_by_role("button", name="Allow for this session").click()
+    await expect(page.locator("#board-body")).to_contain_text("Nothing waits for you")
+    await scene.house.ask(thread, PERMISSION)
+    await expect(card).to_have_count(1)
+    await page.keyboard.press("4")
+    await expect(page.locator("#board-body")).to_contain_text("Nothing waits for you")
+    assert [(verdict, scope) for _, verdict, scope, _ in scene.house.verdicts] == [("allowed", "session"), ("denied", "once")]
+
+
+async def test_a_question_is_answered_inside_its_thread(scene: Scene, page: Page) -> None:
+    thread = scene.thread("inside", "clean up")
+    await page.goto(scene.url(f"threads/{thread}"))
+    await expect(page.locator("#board .bubble")).to_have_text("clean up")
+    ask = await scene.house.ask(thread, PERMISSION)
+    await page.get_by_role("button", name="Allow once").click()
+    await expect(page.locator(".ask")).to_have_count(0)
+    await expect(page.locator("#board .card.closed")).to_contain_text("answered: allowed")
+    assert (ask, "allowed", "once", "") in scene.house.verdicts
+
+
+async def test_a_dead_letter_says_why_and_is_tried_again(scene: Scene, page: Page) -> None:
+    thread = scene.thread("dead", "first")
+    scene.house.dead_letter(thread, "summarise the incident", "three tries failed: the model refused")
+    row = scene.house.post(thread, "the nightly build is green", state="sending")
+    scene.house.settle(row, "dead", "channel_not_found")
+    await page.goto(scene.url("messages/inbox"))
+    await page.get_by_role("button", name="Dead letters").click()
+    lost = page.locator("details", has_text="summarise the incident")
+    await lost.locator("summary").click()
+    await expect(lost).to_contain_text("It could not be answered. three tries failed: the model refused")
+    await lost.get_by_role("button", name="Try again").click()
+    await expect(page.locator("#board-toast")).to_have_text("It comes back as a new message")
+    post = page.locator("details", has_text="the nightly build is green")
+    await post.locator("summary").focus()
+    await page.keyboard.press("Enter")
+    await expect(post).to_contain_text("channel_not_found")
+    await post.get_by_role("button", name="Try again").click()
+    await expect(post).to_have_count(0)
+    await page.get_by_role("button", name="Outbox").click()
+    await expect(page.locator("details", has_text="the nightly build is green").locator(".pill").first).to_have_text("ready")
+
+
+class Cron:
+    """The API of cron as it is agreed, for the page alone; the real one is driven in tests/browser/real."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.asked: list[tuple[str, str]] = []
+
+    async def answer(self, route: Route) -> None:
+        request = route.request
+        path = request.url.split("/api/v1/cron", 1)[1].strip("/")
+        name, _, what = path.partition("/")
+        self.asked.append((request.method, path))
+        if request.method == "POST" and not path:
+            body: dict[str, Any] = json.loads(request.post_data or "{}")
+            if body.get("schedule") == "99 * * * *":
+                await route.fulfill(status=400, json={"error": "schedule: 99 is no minute (0 to 59)"})
+                return
+            base = dict.fromkeys(("schedule", "at", "every", "tz", "to", "thread", "deadline", "next_local", "last"))
+            more = {"rules": [], "secrets": [], "catch_up": "once", "overlap": "skip", "enabled": True, "source": "person"}
+            self.jobs[body["name"]] = {**base, **more, **body, "next": "2099-01-01T09:00:00Z"}
+        elif request.method == "DELETE":
+            del self.jobs[name]
+        elif what in ("pause", "resume"):
+            self.jobs[name]["enabled"] = what == "resume"
+        if what == "history":
+            row = {"due": "2026-01-05T09:00:00Z", "state": "done", "reason": None, "started": "2026-01-05T09:00:00Z"}
+            await route.fulfill(json={"occurrences": [{**row, "ended": "2026-01-05T09:00:04Z", "turn": "t1", "preview": "All is green"}]})
+            return
+        await route.fulfill(json={"jobs": list(self.jobs.values())})
+
+
+async def test_a_job_is_made_run_paused_and_deleted(scene: Scene, page: Page) -> None:
+    cron = Cron()
+    await page.route("**/api/v1/cron**", cron.answer)
+    await page.goto(scene.url("cron"))
+    await page.get_by_role("button", name="Make the first job").click()
+    await page.get_by_label("Name").fill("morning-report")
+    await page.get_by_label("What shall the agent do?").fill("Read the CI results")
+    await page.get_by_label("When").fill("99 * * * *")
+    await page.get_by_label("Send the answer to").fill("slack:C1")
+    await page.get_by_role("button", name="Create the job").click()
+    await expect(page.get_by_role("alert")).to_have_text("schedule: 99 is no minute (0 to 59)")
+    await page.get_by_label("When").fill("0 9 * * 1-5")
+    await page.get_by_role("button", name="Create the job").click()
+    await expect(page.locator("#board-title")).to_have_text("morning-report")
+    await expect(page.locator("#board-body")).to_contain_text("All is green")
+    assert cron.jobs["morning-report"]["schedule"] == "0 9 * * 1-5"
+    await page.get_by_role("button", name="Run now").click()
+    await page.get_by_role("button", name="Pause").click()
+    await expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    await page.get_by_role("link", name="All jobs").click()
+    await expect(page.locator("a.row", has_text="morning-report")).to_contain_text("paused")
+    await page.locator("a.row", has_text="morning-report").click()
+    await page.get_by_role("button", name="Delete").click()
+    await page.get_by_role("button", name="Delete it").click()
+    await expect(page.locator("#board-body")).to_contain_text("Nothing is scheduled")
+    assert [asked for asked in cron.asked if asked[0] != "GET"] == [
+        ("POST", ""), ("POST", ""), ("POST", "morning-report/run"), ("POST", "morning-report/pause"), ("DELETE", "morning-report"),
+    ]  # fmt: skip
+
+
+async def test_usage_is_drawn_by_day_model_and_person(scene: Scene, page: Page) -> None:
+    scene.house.spent = [
+        UsageTotal(TODAY, "large", 2, 1000, 500, 0, 100, 30_000, "owner"),
+        UsageTotal(TODAY, "small", 1, 100, 0, 0, 10, 1_000, "U1"),
+    ]
+    await page.goto(scene.url("usage"))
+    await expect(page.locator(".number").first).to_contain_text("$0.031")
+    await expect(page.locator(".legend li")).to_have_text(["large", "small"])
+    await expect(page.locator("svg.chart .bar")).to_have_count(30)
+    await expect(page.locator("svg.chart .bar title").last).to_have_text(f"{TODAY}: $0.031")
+    await page.get_by_role("button", name="By person").click()
+    await expect(page.locator(".legend li")).to_have_text(["owner", "U1"])
+    await page.get_by_label("Days").select_option("7")
+    await expect(page.locator("svg.chart .bar")).to_have_count(7)
+    await expect(page.locator("table").first).to_contain_text("large")
+
+
+async def test_the_log_is_filtered_and_followed_without_a_line_lost(scene: Scene, page: Page) -> None:
+    def write(name: str, level: str = "info", **more: str) -> None:
+        with scene.log.open("a") as file:
+            file.write(json.dumps({"at": "2026-01-05T09:00:00Z", "level": level, "event": name, **more}) + "\n")
+
+    write("old_news")
+    write("old_trouble", "error", channel="slack")
+    await page.goto(scene.url("logs"))
+    await expect(page.locator(".log-event")).to_have_text(["old_trouble", "old_news"])
+    write("fresh_news")
+    await expect(page.locator(".log-event").first).to_have_text("fresh_news")
+    await page.get_by_role("button", name="Pause").click()
+    write("while_paused")
+    await page.get_by_role("button", name="Follow").click()
+    await expect(page.locator(".log-event").first).to_have_text("while_paused")
+    await page.get_by_label("Level").select_option("error")
+    await expect(page.locator(".log-event")).to_have_text(["old_trouble"])
+    await page.locator("#board-body").focus()
+    await page.keyboard.press("/")
+    await page.keyboard.type("nowhere")
+    await expect(page.locator("#board-body")).to_contain_text("Nothing fits")
+
+
+async def test_a_cut_line_loses_nothing_in_any_list(scene: Scene) -> None:
+    """Mission M.8: what happened while the page was cut off is shown when it is back, by what the stream told and not by a reload."""
+    port = int((scene.doors.url or "").rsplit(":", 1)[1])
+    line = Line(port)
+    async with line.open():
+        context = await scene.browser.new_context()
+        page = await context.new_page()
+        await page.goto((scene.doors.login_link() or "").replace(str(port), str(line.port)))
+        await page.wait_for_selector("#empty:not([hidden])")
+        await page.goto(f"http://127.0.0.1:{line.port}/#/threads")
+        first = scene.thread("cut-0", "before the cut")
+        await expect(page.locator(f'li[data-key="{first}"]')).to_be_visible()
+        for number in range(1, 4):
+            line.down = True
+            line.cut()
+            await expect(page.locator("#board-link")).to_have_text("reconnecting…")
+            missed = scene.thread(f"cut-{number}", f"said in cut {number}")
+            scene.house.emit(first, TurnStarted("t", "owner"))
+            scene.house.emit(first, ToolStarted("t", "t.1", "Read", "notes.md"))
+            line.down = False
+            await expect(page.locator("#board-link")).to_have_text("")
+            await expect(page.locator(f'li[data-key="{missed}"]')).to_contain_text(f"said in cut {number}")
+            await expect(page.locator(f'li[data-key="{first}"] .doing')).not_to_be_empty()
+            scene.house.emit(first, TurnEnded("t", "answered", ""))
+            await expect(page.locator(f'li[data-key="{first}"] .doing')).to_be_empty()
+        await context.close()
+
+
+async def test_a_thousand_threads_come_in_pages_and_stay_smooth(scene: Scene, page: Page) -> None:
+    for number in range(1000):
+        scene.thread(f"many-{number}", f"question number {number}")
+    await page.goto(scene.url("threads"))
+    rows = page.locator("#board .rows > li")
+    await expect(rows).to_have_count(50)
+    before = 0
+    while (shown := await rows.count()) < 1000 and shown != before:
+        before = shown
+        await page.evaluate("document.getElementById('board-body').scrollTop = 1e9")
+        await expect(rows).not_to_have_count(before)
+    assert await rows.count() >= 1000
+    keys: list[str] = await page.evaluate("[...document.querySelectorAll('#board .rows > li')].map((row) => row.dataset.key)")
+    assert len(keys) == len(set(keys))
+    longest: float = await page.evaluate(
+        """async () => {
+            const body = document.getElementById('board-body');
+            let longest = 0;
+            const watcher = new PerformanceObserver((list) => list.getEntries().forEach((task) => (longest = Math.max(longest, task.duration))));
+            watcher.observe({ type: 'longtask' });
+            for (let step = 0; step < 60; step++) {
+                body.scrollTop = body.scrollHeight * (step / 60);
+                await new Promise(requestAnimationFrame);
+            }
+            watcher.disconnect();
+            return longest;
+        }"""
+    )
+    print(f"longest task while scrolling 1 000 threads: {longest:.0f} ms")
+    newest = scene.thread("many-newest", "the newest of all")
+    await expect(page.locator(f'li[data-key="{newest}"]')).to_have_count(1)
+    await page.evaluate("document.getElementById('board-body').scrollTop = 0")
+    await page.keyboard.press("j")
+    await expect(page.locator("#board .rows a").first).to_be_focused()
+
+
+async def test_keys_lead_everywhere_and_are_listed(scene: Scene, page: Page) -> None:
+    await page.goto(scene.url("channels"))
+    await expect(page.locator(".channel-sheet")).to_have_count(2)
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("Dead letters")
+    await page.keyboard.press("Escape")
+    for keys, title in (("ga", "Approvals"), ("gu", "Usage"), ("gd", "Messages"), ("gt", "Threads")):
+        await page.keyboard.press(keys[0])
+        await page.keyboard.press(keys[1])
+        await expect(page.locator("#board-title")).to_have_text(title)
+    await page.locator("#skip").focus()
+    await expect(page.locator("#skip")).to_be_in_viewport()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#board-body")).to_be_focused()
+
+
+async def test_dark_and_light_follow_the_system_and_the_choice(scene: Scene, page: Page) -> None:
+    async def paper() -> str:
+        return str(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    await page.emulate_media(color_scheme="dark")
+    await page.goto(scene.url("channels"))
+    dark = await paper()
+    await page.emulate_media(color_scheme="light")
+    light = await paper()
+    assert dark != light
+    await page.get_by_role("button", name="Colours: as the system").click()
+    await page.get_by_role("button", name="Colours: light").click()
+    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert await paper() == dark
+    await page.reload()
+    assert await paper() == dark
+    await page.get_by_role("button", name="Colours: dark").click()
+    assert await paper() == light
+
+
+@pytest.mark.parametrize(
+    "path", ["threads", "threads/{}", "approvals", "messages/inbox", "messages/dead", "cron/+", "usage", "channels", "logs"]
+)
+async def test_nothing_overflows_on_a_phone(scene: Scene, path: str) -> None:
+    thread = scene.thread("phone", "wide " * 60 + "w" * 300)
+    if not any("y" * 100 in str(item) for item in scene.house.history_of[thread]):
+        scene.house.post(thread, "| a | b |\n|---|---|\n| " + "wide " * 40 + "| x |\n\n```\n" + "y" * 200 + "\n```\n\n" + "z" * 300)
+    context = await scene.browser.new_context(
+        viewport={"width": 360, "height": 700}, is_mobile=True, has_touch=True, storage_state=await scene.context.storage_state()
+    )
+    page = await context.new_page()
+    await page.goto(scene.url(path.format(thread)))
+    await expect(page.locator("#board-title")).not_to_be_empty()
+    await expect(page.locator("#board-body > *").first).to_be_attached()
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert await page.evaluate("document.getElementById('board-body').scrollWidth - document.getElementById('board-body').clientWidth") <= 0
+    await page.get_by_role("button", name="Show the menu").click()
+    await page.get_by_role("link", name="Channels").click()
+    await expect(page.locator("#board-title")).to_have_text("Channels")
+    await expect(page.locator(".channel-sheet").first).to_be_in_viewport()
+    await context.close()
+
+
+async def test_the_page_needs_nobody_else_and_obeys_its_own_policy(scene: Scene, page: Page) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await page.goto(scene.url("usage"))
+    await expect(page.locator("svg.chart")).to_be_visible()
+    assert [url for url in asked if not url.startswith((scene.doors.url or "", "data:"))] == []
+    response = await page.request.get(f"{scene.doors.url}/")
+    policy = response.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    body = await response.text()
+    assert re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son[a-z]+=", body) is None
+
+
+@pytest.mark.parametrize("path", ["inbox/t1/1/retry", "outbox/x/retry", "outbox/x/drop", "approvals/x"])
+async def test_a_foreign_page_can_neither_read_nor_change_anything(scene: Scene, path: str) -> None:
+    """A form, a script of another origin and a rebound name: refused, though the browser would send the cookie."""
+    request, url = scene.context.request, scene.doors.url or ""
+    for headers, status in (
+        ({"Origin": "http://127.0.0.1:1", "Content-Type": "application/json"}, 403),
+        ({"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site", "Content-Type": "application/json"}, 403),
+        ({"Host": "evil.example", "Content-Type": "application/json"}, 421),
+        ({"Content-Type": "application/json"}, 403),  # a change by cookie that names no origin
+    ):
+        response = await request.post(f"{url}/api/v1/{path}", headers=headers, data="{}")
+        assert response.status == status, headers
+    form = await request.post(f"{url}/api/v1/approvals/x", headers={"Origin": url}, form={"verdict": "allowed"})
+    assert form.status == 415
+    for read in ("logs", "channels", "sessions", "logs/events", "events"):
+        assert (await request.get(f"{url}/api/v1/{read}", headers={"Sec-Fetch-Site": "cross-site"})).status == 403
+    stranger = await scene.browser.new_context()
+    assert (await stranger.request.get(f"{url}/api/v1/logs")).status == 401
+    await stranger.close()
+
+
+async def test_the_first_paint_comes_within_a_second(scene: Scene, page: Page) -> None:
+    await page.goto(scene.url("threads"))
+    await expect(page.locator("#board .rows > li").first).to_be_visible()
+    paint: float = await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1")
+    print(f"first contentful paint: {paint:.0f} ms")
+    assert paint > 0
