@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
-from typing import Literal, NewType, Protocol
+from typing import Literal, NewType, Protocol, runtime_checkable
 
 
 def _utc_now() -> datetime:
@@ -155,6 +155,9 @@ class Capabilities:
     topics: bool = False
     typing: timedelta | None = None  # how long one typing() lasts
     max_file: int = 0
+    silence: timedelta | None = (
+        None  # the longest a sound connection hears nothing at all; twice that is a dead one. None: it may be quiet for ever
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +246,15 @@ class Channel(Protocol):
     async def acknowledge(self, answer: Answer, text: str) -> None: ...
     async def menu(self, commands: Sequence[tuple[str, str]]) -> None: ...  # name, one line: the platform's native command menu
     def parse_address(self, text: str) -> Address: ...  # "C123", "C123/1700.1": what follows "slack:" on the command line
+
+
+@runtime_checkable
+class Probed(Protocol):
+    """A channel that can hear without its credentials being asked for again (an open socket). Optional, beside ``Channel``."""
+
+    async def probe(self) -> None:
+        """One authenticated call that changes nothing, asked every few minutes. Raises ChannelError; AuthFailed ends the connection."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ TYPING = timedelta(seconds=30)
 WINDOW = timedelta(hours=23)
 # Synapse lets a person send one event in five seconds (rc_message 0.2/s, burst 10) unless its owner says otherwise.
 REVISE = timedelta(seconds=5)
+SILENCE = timedelta(seconds=60)  # each sync is answered within half of it
 MAX_FILE = 50 * 1024 * 1024  # bytes, when the homeserver does not say
 
 
@@ -73,6 +74,7 @@ class Matrix:
             topics=True,
             typing=TYPING,
             max_file=self._max_file,
+            silence=SILENCE,
         )
 
     @property

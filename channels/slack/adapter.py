@@ -50,6 +50,7 @@ CAPABILITIES = Capabilities(
     topics=True,
     typing=timedelta(minutes=2),  # assistant.threads.setStatus: removed after two minutes, or by our post
     max_file=1 << 30,
+    silence=timedelta(seconds=30),  # Slack answers each of our pings
 )
 
 
@@ -184,6 +185,10 @@ class Slack:
             if not whole:
                 path.unlink(missing_ok=True)
         return path
+
+    async def probe(self) -> None:
+        """auth.test: the socket stays open when the bot's token is revoked."""
+        await self._wire.read("auth.test")
 
     async def typing(self, address: Address, on: bool) -> None:
         """assistant.threads.setStatus exists in threads only; apps that may not use it are asked once."""

@@ -42,6 +42,8 @@ _ADDRESS = re.compile(r"(-?\d{1,18}|@[A-Za-z]\w{3,31})(?:/(\d{1,18}))?")
 
 log = logging.getLogger(__name__)
 
+SILENCE = timedelta(seconds=60)  # each long poll is answered within half of it
+
 
 class Telegram:
     """One bot. ``pace``: how long the wire waits."""
@@ -65,6 +67,7 @@ class Telegram:
             choices=True,
             topics=True,
             typing=timedelta(seconds=5),  # sendChatAction: "5 seconds or less"
+            silence=SILENCE,
             max_file=50 * 1024 * 1024,  # Sending files: "50 MB max size for other files"
         )
 

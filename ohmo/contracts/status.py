@@ -12,12 +12,14 @@ ChannelState = Literal["starting", "connected", "reconnecting", "auth_failed", "
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
-    """``connected`` is true health: an event or heartbeat within the platform's interval. ``detail``: one line, why not and what to do."""
+    """``connected`` is true health: an event or heartbeat within the platform's interval and an authenticated call that succeeded in the last
+    ten minutes (``last_call``). ``detail``: one line, why not and what to do."""
 
     state: ChannelState
     last_event: datetime | None
     last_delivery: datetime | None
     detail: str
+    last_call: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from ohmo.contracts.status import ChannelState, ChannelStatus
 from ohmo.contracts.store import Accepted, CursorSave
 from ohmo.gateway.activity import Mode
 
+PROOF = timedelta(minutes=10)  # for so long an authenticated call stands for the next ones
 Publish = Callable[[Sequence[Arrival], CursorSave | None], Awaitable[list[Accepted]]]
 
 
@@ -32,16 +33,50 @@ class LinkSettings:
 
 @dataclass(slots=True)
 class Health:
-    """What ``/readyz`` and ``ohmo status`` say of a channel."""
+    """What ``/readyz`` and ``ohmo status`` say of a channel. ``proved``: when the platform last took our credentials. ``probed``: it is asked on
+    purpose; else whatever is heard proves them, because it is the answer to a call."""
 
     state: ChannelState = "starting"
     detail: str = ""
     last_event: datetime | None = None
     last_delivery: datetime | None = None
     account: str = ""
+    proved: datetime | None = None
+    probed: bool = False
+    silence: timedelta | None = None
+    since: datetime | None = None
 
-    def report(self) -> ChannelStatus:
-        return ChannelStatus(self.state, self.last_event, self.last_delivery, self.detail)
+    def connected(self, now: datetime, *, account: str, silence: timedelta | None, probed: bool) -> None:
+        """The platform let us in just now."""
+        self.state, self.detail, self.account = "connected", "", account
+        self.silence, self.probed, self.since, self.proved = silence, probed, now, now
+
+    def heard(self, now: datetime) -> None:
+        self.last_event = now
+        if not self.probed:
+            self.proved = now
+        if self.state != "connected":
+            self.state, self.detail = "connected", ""
+
+    def delivered(self, now: datetime) -> None:
+        self.last_delivery = self.proved = now
+
+    def report(self, now: datetime) -> ChannelStatus:
+        """A connection that is open and worth nothing is not called connected."""
+        doubt = self._doubt(now) if self.state == "connected" else ""
+        state = "reconnecting" if doubt else self.state
+        return ChannelStatus(state, self.last_event, self.last_delivery, doubt or self.detail, self.proved)
+
+    def _doubt(self, now: datetime) -> str:
+        if self.silence is None or self.since is None:
+            return ""
+        quiet = now - max(self.since, self.last_event or self.since)
+        if quiet > 2 * self.silence:
+            return f"nothing was heard for {quiet.total_seconds():.0f} s, not even a heartbeat; it is connected anew when the platform's own limit is over"
+        unproved = now - (self.proved or self.since)
+        if unproved > PROOF:
+            return f"no call with our credentials succeeded for {unproved.total_seconds() / 60:.0f} minutes; `ohmo doctor --live` tells why"
+        return ""
 
 
 class LinkContext:
@@ -76,6 +111,4 @@ class LinkContext:
         await self._say(text, address)
 
     def heard(self) -> None:
-        self._health.last_event = self._clock()
-        if self._health.state != "connected":
-            self._health.state, self._health.detail = "connected", ""
+        self._health.heard(self._clock())

@@ -12,7 +12,7 @@ from typing import cast
 
 import structlog
 
-from channels.contract import Address, Answer, Attachment, Channel, Clock
+from channels.contract import Address, Answer, Attachment, Channel, Clock, Probed
 from channels.errors import AuthFailed, ChannelError, NotReady, Unavailable
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.status import ChannelStatus
@@ -26,7 +26,8 @@ from ohmo.lifecycle import backoff, failure_of, within
 
 log = structlog.get_logger("ohmo.channels")
 LEASE = 15.0  # seconds
-PROBE = 300.0  # seconds between tries after the platform refused our credentials
+PROBE = 300.0  # seconds between tries after the platform refused our credentials, and between questions whether it still takes them
+PROBE_LIMIT = 30.0  # seconds one such question may take
 STEADY = 120.0  # seconds of a connection that ends an incident
 OPENING = 30  # seconds other channels get to connect before the owner is told through one of them
 TELL_AFTER = 5  # tries of a channel that cannot be reached before the owner hears of it
@@ -62,7 +63,7 @@ class Switchboard:
 
     def report(self) -> Mapping[str, ChannelStatus]:
         """Health by label."""
-        return {label: health.report() for label, health in self._health.items() if label != "house"}
+        return {label: health.report(self._parts.clock()) for label, health in self._health.items() if label != "house"}
 
     def address(self, channel: str, rest: str) -> Address | None:
         """``rest`` read by a connected channel of this name. Raises ValueError with one line; None: not connected."""
@@ -145,7 +146,8 @@ class Switchboard:
             generation = await self._lease(name)
             key = (link.name, channel.account)
             self._connected[key] = channel
-            health.state, health.detail = "connected", ""
+            probed, silence = isinstance(channel, Probed), channel.capabilities.silence
+            health.connected(self._parts.clock(), account=channel.account, silence=silence, probed=probed)
             log.info("channel_connected", channel=link.label, account=channel.account)
             try:
                 await self._talk(link, channel, health, name, generation)
@@ -170,7 +172,7 @@ class Switchboard:
         drafts = self._drafts[link.name, channel.account] = parts.drafts(channel, link)
 
         def shown(row: OutRow, receipts: object) -> None:
-            health.last_delivery = parts.clock()
+            health.delivered(parts.clock())
             drafts.shown(row, receipts)  # pyright: ignore[reportArgumentType]
 
         async def dead(row: OutRow, reason: str) -> None:
@@ -199,6 +201,8 @@ class Switchboard:
             group.create_task(drafts.run(), name=f"drafts.{link.label}")
             group.create_task(self._menu(channel), name=f"menu.{link.label}")
             group.create_task(self._receive(channel, context), name=f"receive.{link.label}")
+            if isinstance(channel, Probed):
+                group.create_task(self._prove(channel, health), name=f"probe.{link.label}")
 
     async def _receive(self, channel: Channel, context: LinkContext) -> None:
         """The store's bad moments do not cost the connection's other half: what was not stored comes again."""
@@ -210,6 +214,18 @@ class Switchboard:
                 await self._parts.sleep(1.0)
             else:
                 raise NotReady("the connection ended")
+
+    async def _prove(self, channel: Probed, health: Health) -> None:
+        """Asks the platform now and then whether it still knows us; refused credentials end the connection, everything else is only not a proof."""
+        while True:
+            await self._parts.sleep(PROBE)
+            error = await failure_of(within(PROBE_LIMIT, channel.probe()))
+            if isinstance(error, AuthFailed):
+                raise error
+            if error is None:
+                health.proved = self._parts.clock()
+            else:
+                log.warning("probe_failed", error=str(error))
 
     async def _menu(self, channel: Channel) -> None:
         if (error := await failure_of(channel.menu(self._parts.commands))) is not None:

@@ -24,7 +24,7 @@ from ohmo.gateway.link import LinkSettings
 from ohmo.gateway.notices import Notices
 from ohmo.gateway.pace import Pace, Rate
 from ohmo.gateway.sending import Sender
-from ohmo.gateway.switchboard import LEASE, BoardParts, Switchboard
+from ohmo.gateway.switchboard import LEASE, PROBE, BoardParts, Switchboard
 from ohmo.store.memory import MemoryStore
 
 HOUR = 3_600.0
@@ -89,6 +89,7 @@ class Board:
     owners: tuple[str, ...] = ()
     breaks: dict[str, Callable[[], Any]] = field(default_factory=dict[str, Callable[[], Any]])
     listens: Callable[[ChannelContext], Any] | None = None
+    kind: type[Adapter] = Adapter
 
     def __post_init__(self) -> None:
         self.store = MemoryStore(clock=self.clock)
@@ -99,7 +100,7 @@ class Board:
         def build() -> Adapter:
             if name in self.breaks:
                 self.breaks[name]()
-            adapter = Adapter(platform, SAFE)
+            adapter = self.kind(platform, SAFE)
             adapter.listens = self.listens
             return adapter
 
@@ -209,6 +210,29 @@ async def test_an_hours_outage_sees_at_most_a_hundred_tries_and_ends_within_a_mi
     await board.time.run_to(HOUR + 61)
     assert state(switch) == "connected"
     assert [text.split(":")[0] for _, text in await board.notices()] == ["fake cannot be reached"]
+    await ended(task)
+
+
+async def test_an_open_connection_is_asked_now_and_then_whether_it_is_still_known(board: Board) -> None:
+    asked: list[float] = []
+
+    class Proving(Adapter):
+        async def probe(self) -> None:
+            asked.append(board.time.now)
+            if len(asked) == 2:
+                raise NotReady("busy")
+            if len(asked) == 3:
+                raise AuthFailed("token_revoked")
+
+    board.kind = Proving
+    switch = board.make("fake")
+    task = asyncio.create_task(switch.run())
+    await board.time.run_to(2 * PROBE + 1)
+    assert asked == [PROBE, 2 * PROBE]
+    assert state(switch) == "connected"
+    await board.time.run_to(3 * PROBE + 1)
+    assert state(switch) == "auth_failed"
+    assert "token_revoked" in switch.report()["fake"].detail
     await ended(task)
 
 
