@@ -174,7 +174,7 @@ async def test_a_dead_letter_says_why_and_is_tried_again(scene: Scene, page: Pag
     await page.get_by_role("button", name="Dead letters").click()
     lost = page.locator("details", has_text="summarise the incident")
     await lost.locator("summary").click()
-    await expect(lost).to_contain_text("It could not be answered. three tries failed: the model refused")
+    await expect(lost).to_contain_text("It could not be answered: three tries failed: the model refused")
     await lost.get_by_role("button", name="Try again").click()
     await expect(page.locator("#board-toast")).to_have_text("It comes back as a new message")
     post = page.locator("details", has_text="the nightly build is green")

@@ -32,7 +32,7 @@ export class Channels {
     dead.href = "#/messages/dead";
     const made = node(
       "section",
-      `sheet channel-sheet ${TONES[channel.state] ?? "bad"}`,
+      "sheet channel-sheet",
       node("h2", "", node("i", `dot ${TONES[channel.state] ?? "bad"}`), node("span", "", channel.name), pill(WORDS[channel.state] ?? channel.state, channel.connected ? "good" : TONES[channel.state] === "busy" ? "busy" : TONES[channel.state] === "quiet" ? "quiet" : "bad")),
       channel.detail ? node("p", "detail", channel.detail) : "",
       facts(["Last heard", when(channel.last_event)], ["Last answer delivered", when(channel.last_delivery)], ["Authenticated call", channel.last_call === undefined ? null : when(channel.last_call)], ["Waiting for an answer", waiting], ["On the way out", channel.outgoing ? String(channel.outgoing) : "nothing"], ["Dead letters", channel.dead ? dead : "none"]),

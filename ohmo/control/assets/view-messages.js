@@ -23,6 +23,10 @@ const WHY = {
 };
 const SAID = { ready: "It waits for its next try.", sending: "It is being sent; whether the platform has it is not known yet.", sent: "The platform has it.", dropped: "It was given up: a person dropped it, or something newer took its place before it was sent.", dead: "It could not be delivered." };
 
+function why(said, reason) {
+  return node("p", "why", reason ? `${said.replace(/\.$/, "")}: ${reason}` : said);
+}
+
 export class Messages {
   constructor(board, [box = "inbox"]) {
     this.board = board;
@@ -68,7 +72,7 @@ export class Messages {
     const buttons = [];
     if (item.ending === "dead") buttons.push(this.acting("Try again", "retry", `/api/v1/inbox/${encodeURIComponent(item.thread)}/${item.seq}/retry`, "It comes back as a new message"));
     return this.row(words || "(a file)", state, at, name, item.said_at, [
-      node("p", "why", `${WHY[state] ?? state}${item.reason ? ` ${item.reason}` : ""}`),
+      why(WHY[state] ?? state, item.reason),
       facts(["Kind", item.kind], ["Said", when(item.said_at)], ["Stored", item.stored && when(item.stored)], ["Ended", item.ended && when(item.ended)], ["Number", `${item.seq}`], ["Turn", item.turn && id(item.turn)], ["Thread", this.thread(item.thread, at)]),
       node("pre", "whole", words ?? ""),
       node("div", "choices", ...buttons),
@@ -82,7 +86,7 @@ export class Messages {
     if (["dead", "ready", "sending"].includes(item.state)) buttons.push(this.acting("Drop it", "trash", `/api/v1/outbox/${encodeURIComponent(item.row.id)}/drop`, "It was dropped"));
     const next = item.state === "ready" && new Date(item.ready_at) > Date.now() ? `next try ${relative(item.ready_at)}` : null;
     return this.row(out.text || out.files.join(", ") || "(nothing)", item.state, out.address, item.row.kind, item.started, [
-      node("p", "why", `${SAID[item.state]}${item.error ? ` ${item.error}` : ""}`),
+      why(SAID[item.state], item.error),
       facts(["Kind", item.row.kind], ["Written", when(item.started)], ["Ended", item.ended && when(item.ended)], ["Tries", String(item.attempts)], ["Next", next], ["Given up", item.ended ? null : when(item.expires)], ["Parts", `${item.parts.filter((part) => part.receipt).length} of ${item.parts.length || 1} sent`], ["Id", id(item.row.id)], ["Turn", item.turn && id(item.turn)], ["Thread", this.thread(item.thread, out.address)]),
       node("pre", "whole", out.text),
       node("div", "choices", ...buttons),
