@@ -53,7 +53,8 @@ async def pages(chromium: Browser) -> AsyncIterator[OpenPage]:
     errors: list[str] = []
 
     def heard(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and "net::ERR_" not in message.text:
+        refused = "status of 400 (Bad Request)" in message.text  # Chromium's own note about a form that the house refused
+        if message.type in ("error", "warning") and "net::ERR_" not in message.text and not refused:
             errors.append(message.text)
 
     async def opened(url: str) -> Page:
