@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.contract import Address, Arrival, ChatId, Choice, Outbound, Part
+from channels.discord import inbound as discord_inbound
+from channels.discord import render as discord_render
 from channels.matrix import inbound as matrix_inbound
 from channels.matrix import render as matrix_render
 from channels.slack import inbound as slack_inbound
@@ -65,6 +67,32 @@ def slack(text: str, name: str) -> tuple[Arrival, ...]:
     return tuple(arrival for kind, payload in payloads for arrival in slack_inbound.read(kind, payload, place))
 
 
+def discord(text: str, name: str) -> tuple[Arrival, ...]:
+    spots = {"2": discord_inbound.Spot("1", name), "3": discord_inbound.Spot("1", text, "2")}
+    place = discord_inbound.Place("9", lambda: NOW, spots, {"4": name})
+    author = {"id": "7", "username": name, "global_name": text}
+    file = {"id": "8", "filename": name, "content_type": text, "size": 5, "url": f"https://cdn.discordapp.com/{name}"}
+    row = {"id": "175928847299117063", "channel_id": "2", "guild_id": "1", "author": author, "content": text, "member": {"nick": name}}
+    reply = {**row, "type": 19, "referenced_message": {**row, "content": name}, "attachments": [file], "mentions": [{**author, "id": "9"}]}
+    user = {
+        "id": "175928847299117064",
+        "channel_id": "3",
+        "guild_id": "1",
+        "user_id": "7",
+        "message_id": "8",
+        "member": {"user": author, "nick": name},
+    }
+    events: list[tuple[str, dict[str, Any]]] = [
+        ("MESSAGE_CREATE", row),
+        ("MESSAGE_CREATE", {**reply, "sticker_items": [{"name": name}], "poll": {"question": {"text": name}, "answers": [{"poll_media": {"text": text}}]}}),
+        ("MESSAGE_UPDATE", {**row, "edited_timestamp": "2026-03-01T00:00:00+00:00"}),
+        ("MESSAGE_REACTION_ADD", {**user, "emoji": {"name": text}}),
+        ("INTERACTION_CREATE", {**user, "type": 2, "token": name, "data": {"name": name, "options": [{"name": "text", "value": text}]}}),
+        ("INTERACTION_CREATE", {**user, "type": 3, "token": name, "data": {"custom_id": text, "component_type": 2}, "message": row}),
+    ]  # fmt: skip
+    return tuple(arrival for event, data in events for arrival in discord_inbound.read(event, data, place, name))
+
+
 def matrix(text: str, name: str) -> tuple[Arrival, ...]:
     room = matrix_inbound.Room("!r:h", {"@ada:h": name, "@ohmo:h": "ohmo", "@bob:h": text})
     lens = matrix_inbound.Lens("@ohmo:h", room, "0001")
@@ -95,7 +123,7 @@ def strings(value: object, where: str = "") -> Iterator[tuple[str, str]]:
             yield from strings(item, where)
 
 
-@pytest.mark.parametrize("platform", [telegram, slack, matrix])
+@pytest.mark.parametrize("platform", [telegram, slack, discord, matrix])
 @settings(deadline=None)  # a busy machine
 @given(text=words, name=words)
 def test_whatever_is_typed_can_be_stored_and_deceives_nobody(platform: Any, text: str, name: str) -> None:
@@ -108,12 +136,17 @@ FAMILY = "👩\u200d👩\u200d👧\u200d👦 👩🏽\u200d💻 🏳️\u200d�
 LEGAL = f"שלום مرحبا नमस्ते क्\u200dष می\u200cخواهم {FAMILY} e\u0301 é \u200fעברית\u200e 𝔘𝔫𝔦 日本"
 
 
-@pytest.mark.parametrize("platform", [telegram, slack, matrix])
+@pytest.mark.parametrize("platform", [telegram, slack, discord, matrix])
 def test_legal_text_of_any_script_stays_as_it_is(platform: Any) -> None:
     assert platform(LEGAL, "Ada")[0].text == LEGAL
 
 
-RENDERS = {"telegram": (telegram_render, "5"), "slack": (slack_render, "D0ADA"), "matrix": (matrix_render, "!r:h")}
+RENDERS = {
+    "telegram": (telegram_render, "5"),
+    "slack": (slack_render, "D0ADA"),
+    "discord": (discord_render, "2"),
+    "matrix": (matrix_render, "!r:h"),
+}
 
 
 def rendered(platform: str, text: str, *, plain: bool) -> tuple[Part, ...]:
@@ -143,5 +176,5 @@ def test_an_emoji_of_several_is_never_torn_at_a_cut(platform: str, plain: bool) 
     assert len(parts) > 1
     for part in parts:
         body = json.loads(part.payload)
-        text = body["content"]["body"] if platform == "matrix" else body["text"]
+        text = body["content"]["body"] if platform == "matrix" else body["body"]["content"] if platform == "discord" else body["text"]
         assert re.fullmatch(f"({one})+", text)
