@@ -46,7 +46,7 @@ async def died_running(scene: Scene, failpoint: str) -> None:
 
 async def test_a_kill_between_claim_and_run_runs_it_once(stage: Stage) -> None:
     async with stage("telegram", **job("m-1-cafe0001 report", every="3s")) as scene:
-        await scene.daemon.start("cron.claimed=kill")
+        await scene.daemon.start("cron.claimed=kill", ready=False)
         await scene.daemon.died()
         await scene.daemon.start()
 

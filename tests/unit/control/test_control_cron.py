@@ -1,0 +1,102 @@
+"""The API of jobs: made, looked at, changed, run and removed; every mistake one line."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from channels.contract import Address, ChatId
+from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.store import Accepted, Seat
+from ohmo.control.cron import CronRoutes
+from ohmo.control.guard import Guard
+from ohmo.control.keys import Keys
+from ohmo.cron.desk import CronDesk, DeskParts
+from ohmo.ids import IdSource
+from ohmo.store.memory import MemoryStore
+from ohmo.testing import ManualClock
+
+JOB = {"name": "ci", "schedule": "0 9 * * 1-5", "tz": "Asia/Shanghai", "prompt": "read CI", "to": "slack:C1", "every": ""}
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[TestClient[web.Request, web.Application]]:
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+
+    async def publish(wake: Wake) -> Accepted:
+        return (await store.accept([(wake, Seat("", "wake"))]))[0]
+
+    def resolve(text: str) -> Address:
+        channel, _, rest = text.partition(":")
+        if channel != "slack":
+            raise ValueError(f"{text}: the channel {channel} is not connected")
+        return Address("slack", "T1", ChatId(rest))
+
+    desk = CronDesk(DeskParts(store, publish, resolve, lambda _: None, (tmp_path,), "UTC", IdSource(), clock))
+    guard = Guard(Keys("t" * 40), "c", frozenset())
+    application = web.Application(middlewares=[guard.middleware()])
+    application.add_routes(CronRoutes(desk).routes())
+    async with TestClient(TestServer(application), headers={"Authorization": f"Bearer {'t' * 40}"}) as client:
+        yield client
+
+
+async def test_a_job_from_its_making_to_its_end(client: TestClient[web.Request, web.Application]) -> None:
+    made = await client.post("/api/v1/cron", json={**JOB, "rules": ["Bash(gh:*)"], "secrets": {"T": "env:T"}})
+    found = await made.json()
+    assert (made.status, found["next"], found["secrets"]) == (201, "2026-01-06T01:00:00Z", ["T"])
+    assert found["next_local"] == "Tue 2026-01-06 09:00 CST (Asia/Shanghai)"
+    assert (await client.post("/api/v1/cron", json=JOB)).status == 400
+    listed = (await (await client.get("/api/v1/cron")).json())["jobs"]
+    wanted = (
+        """name schedule at every tz prompt to thread rules secrets deadline catch_up overlap when enabled source next next_local last"""
+    )
+    assert set(wanted.split()) <= set(listed[0])
+    edited = await client.patch("/api/v1/cron/ci", json={"every": "90m", "when": "wrong"})
+    assert (await edited.json())["every"] == "1h30m"
+    assert (await (await client.post("/api/v1/cron/ci", json={"prompt": "other"})).json())["prompt"] == "other"
+    assert not (await (await client.post("/api/v1/cron/ci/pause")).json())["enabled"]
+    assert (await (await client.post("/api/v1/cron/ci/resume")).json())["next"] is not None
+    assert (await client.post("/api/v1/cron/ci/run")).status == 202
+    assert (await client.post("/api/v1/cron/ci/run")).status == 400  # it is running
+    history = (await (await client.get("/api/v1/cron/ci/history")).json())["occurrences"]
+    assert [(one["state"], one["reason"]) for one in history] == [("claimed", "run by hand")]
+    assert (await client.delete("/api/v1/cron/ci")).status == 200
+    assert (await client.get("/api/v1/cron/ci/history")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schedule": "0 9 * *"}, "has 4 fields"), ({"tz": "Mars/Base"}, "no time zone"), ({"at": "2020-01-01 09:00"}, "exactly one"),
+        ({"schedule": None, "at": "2020-01-01 09:00"}, "in the past"), ({"schedule": None, "every": "10ms"}, "at least 1s"),
+        ({"prompt": " "}, "say what shall be done"), ({"name": "a b"}, "cannot be a name"), ({"rules": ["Bash("]}, "rules"),
+        ({"secrets": {"T": "ghp_secret"}}, "references"), ({"when": "never"}, "none of"), ({"retry": 99}, "retry"), ({"to": "C1"}, "no address"),
+        ({"recipe": "nope", "schedule": None}, "there is no 'nope'"), ({"schedule": "0 0 30 2 *"}, "never comes"), ({"colour": "red"}, "colour"),
+    ],
+)  # fmt: skip
+async def test_a_wrong_field_is_refused_with_one_line(
+    client: TestClient[web.Request, web.Application], change: dict[str, object], words: str
+) -> None:
+    body = {key: value for key, value in {**JOB, **change}.items() if value is not None}
+    answer = await client.post("/api/v1/cron", json=body)
+    line = (await answer.json())["error"]
+    assert answer.status == 400
+    assert words in line
+    assert "\n" not in line
+    assert "ghp_secret" not in line
+
+
+async def test_a_recipe_is_filled_in_and_flags_win(client: TestClient[web.Request, web.Application], tmp_path: Path) -> None:
+    (tmp_path / "news.yaml").write_text(
+        "title: News\nparameters:\n  repo: {description: owner/name, default: null}\nschedule: 0 8 * * *\nprompt: news of {{repo}}\n"
+        "rules: ['Bash(gh api repos/{{repo}}/*)']\n"
+    )
+    missing = await client.post("/api/v1/cron", json={"recipe": "news"})
+    assert "--set repo" in (await missing.json())["error"]
+    made = await (await client.post("/api/v1/cron", json={"recipe": "news", "set": {"repo": "a/b"}, "every": "5m"})).json()
+    assert (made["prompt"], made["rules"], made["every"], made["schedule"]) == ("news of a/b", ["Bash(gh api repos/a/b/*)"], "5m", None)
