@@ -95,4 +95,4 @@ def edit(file: Path | None) -> None:
         ) from error
     write_whole(target, copy.read_text(encoding="utf-8"))
     copy.unlink()
-    click.echo(f"{target}: written; a running daemon reads it at its next start")
+    click.echo(f"{target}: written; a running daemon takes it over within a few seconds")
