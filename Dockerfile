@@ -13,7 +13,7 @@ RUN python -m venv /opt/build && /opt/build/bin/pip install "hatchling>=1.27,<2"
     && /opt/ohmo/bin/pip uninstall --yes pip setuptools \
     && find /opt/ohmo -name tests -path '*/site-packages/*' -type d -prune -exec rm -rf {} + \
     && find /opt/ohmo \( -name '*.pyi' -o -name '*.a' -o -name '*.pxd' \) -delete \
-    && /opt/ohmo/bin/python -m compileall -q -j 0 -x "lark_oapi/api/" /opt/ohmo/lib
+    && /opt/ohmo/bin/python -m compileall -q -j 0 /opt/ohmo/lib
 
 FROM python:3.11-slim
 RUN useradd --create-home --uid 10001 ohmo && install -d -o ohmo -g ohmo -m 700 /home/ohmo/.ohmo /home/ohmo/ohmo-workspace

@@ -1,0 +1,64 @@
+"""Install another version in place; the old one returns by itself when the new one does not run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command("upgrade", help=f"{__doc__}\n\nWHAT: a wheel, or a requirement such as ohmo==0.2.0.")
+@click.argument("what")
+@click.option("--system", is_flag=True, help="The installation of the system unit (needs root).")
+def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every command file exports
+    from ohmo.config.home import Home, find_home
+    from ohmo.service.background import held
+    from ohmo.service.choice import Machine, choose, run_command
+    from ohmo.service.systemd import SYSTEM_HOME
+    from ohmo.service.upgrading import Parts, Upgrade, UpgradeFailed
+
+    site, installer = _installation()
+    home = Home(SYSTEM_HOME / ".ohmo") if system else find_home(os.environ)
+    service = choose(Machine(sys.platform, Path("/"), os.environ, os.geteuid()), Path(sys.executable), home, system=system)
+    runs = service.installed() and service.standing().state in ("running", "starting", "restarting")
+    if not runs and held(home.lock):
+        raise click.ClickException("ohmo runs here, started by hand; stop it first, then upgrade")
+
+    def install() -> None:
+        ran = run_command([*installer, "--upgrade", what], 1_800)
+        if ran.code != 0:
+            raise UpgradeFailed(f"it cannot be installed: {ran.last}")
+
+    def healthy() -> str:
+        ran = run_command([sys.executable, "-P", "-m", "ohmo", "--version"], 60)
+        if ran.code == 0 and not system:
+            ran = run_command([sys.executable, "-P", "-m", "ohmo", "config", "check"], 60)
+        return "" if ran.code == 0 else f"the new version does not run: {ran.last}"
+
+    Upgrade(Parts(site, home, install, healthy, service if runs else None, click.echo)).run()
+    click.echo(f"{run_command([sys.executable, '-P', '-m', 'ohmo', '--version'], 60).last} is in place" + (" and running" if runs else ""))
+
+
+def _installation() -> tuple[Path, list[str]]:
+    """The folder ohmo is installed in, and the command that installs into it. Raises ClickException where it cannot be done in place."""
+    import importlib.util
+    import json
+    import shutil
+    from importlib.metadata import distribution
+
+    found = distribution("ohmo")
+    where = json.loads(found.read_text("direct_url.json") or "{}")
+    if where.get("dir_info", {}).get("editable"):
+        raise click.ClickException("ohmo runs from a checkout; there it is: git pull && make install && .venv/bin/ohmo service restart")
+    if sys.prefix == sys.base_prefix:
+        raise click.ClickException(f"ohmo has no environment of its own ({sys.prefix}); upgrade it with what installed it")
+    site = Path(str(found.locate_file(""))).resolve()
+    if importlib.util.find_spec("pip") is not None:
+        return site, [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    if (uv := shutil.which("uv")) is not None:
+        return site, [uv, "pip", "install", "--quiet", "--python", sys.executable]
+    raise click.ClickException(
+        "neither pip nor uv is there to install with; upgrade it with what installed it (pipx upgrade, uv tool upgrade)"
+    )

@@ -1,0 +1,128 @@
+"""An upgrade that can be taken back: the installed packages and the state are kept aside, the new version has to prove itself, or the old one returns."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ohmo.config.home import Home
+from ohmo.contracts.errors import OhmoError
+from ohmo.service.contract import Manager, ServiceFailed
+
+
+class UpgradeFailed(OhmoError):
+    """The new version did not prove itself; the old one is back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """``site``: the site-packages folder ohmo lies in. ``install`` puts the new version there, ``healthy`` says why the new one is not well (empty: it
+    is); both raise OhmoError. ``service`` None: nothing was running."""
+
+    site: Path
+    home: Home
+    install: Callable[[], None]
+    healthy: Callable[[], str]
+    service: Manager | None
+    say: Callable[[str], None]
+
+
+class Upgrade:
+    """One attempt, from stop to a version that runs."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._packages = parts.site.with_name(f".{parts.site.name}.before-upgrade")
+        self._state = parts.home.root / "backups" / "before-upgrade"
+
+    def run(self) -> None:
+        """Raises UpgradeFailed once the old version is back, with the reason; ServiceFailed when even that does not start."""
+        parts = self._parts
+        if parts.service is not None:
+            parts.say("stopping the service")
+            parts.service.stop()
+        self._keep()
+        parts.say(f"kept what is installed, and the state in {self._state}")
+        why = self._attempt()
+        if not why:
+            shutil.rmtree(self._packages)
+            return
+        parts.say(f"going back: {why}")
+        self._return()
+        raise UpgradeFailed(f"the upgrade was taken back: {why}; the old version is in place and your messages are kept")
+
+    def _attempt(self) -> str:
+        """Why the new version is not good enough; empty when it is."""
+        parts = self._parts
+        try:
+            parts.install()
+            if (why := parts.healthy()) or parts.service is None:
+                return why
+            parts.service.start()
+            return parts.healthy() or self._steady()
+        except OhmoError as error:
+            return str(error)
+
+    def _steady(self) -> str:
+        assert self._parts.service is not None
+        found = self._parts.service.standing()
+        return "" if found.state == "running" else f"the service is {found.state} ({found.detail})"
+
+    def _keep(self) -> None:
+        """Packages as hard links: an installer replaces files and does not write into them. The state as a copy."""
+        for folder in (self._packages, self._state):
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self._parts.site, self._packages, symlinks=True, copy_function=_link)
+        self._state.mkdir(mode=0o700, parents=True)
+        for file in self._files():
+            shutil.copy2(file, self._state / file.name)
+
+    def _return(self) -> None:
+        """Packages first. The state only when the new version changed its form: otherwise what arrived meanwhile would be lost."""
+        parts = self._parts
+        if parts.service is not None:
+            with suppress(ServiceFailed):
+                parts.service.stop()
+        failed = parts.site.with_name(f".{parts.site.name}.failed-upgrade")
+        shutil.rmtree(failed, ignore_errors=True)
+        parts.site.rename(failed)
+        self._packages.rename(parts.site)
+        shutil.rmtree(failed)
+        if _form(parts.home.database) != _form(self._state / parts.home.database.name):
+            aside = parts.home.root / "quarantine" / "failed-upgrade"
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir(mode=0o700, parents=True)
+            for file in self._files():
+                file.rename(aside / file.name)
+            for file in self._state.iterdir():
+                shutil.copy2(file, parts.home.root / file.name)
+            parts.say(f"the new version had changed the store's form: the state of before is back, the changed one lies in {aside}")
+        if parts.service is not None:
+            parts.service.start()
+
+    def _files(self) -> list[Path]:
+        return [file for file in sorted(self._parts.home.root.glob("ohmo.db*")) if file.is_file()]
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _form(database: Path) -> int:
+    """The number of the store's schema; 0 when there is none."""
+    if not database.exists():
+        return 0
+    try:
+        with closing(sqlite3.connect(database)) as connection:
+            rows = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchall()
+    except sqlite3.Error:
+        return 0
+    return int(rows[0][0]) if rows else 0

@@ -1,0 +1,154 @@
+"""An upgrade proves itself or is taken back."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ohmo.config.home import Home
+from ohmo.service.contract import Log, ServiceFailed, Standing
+from ohmo.service.upgrading import Parts, Upgrade, UpgradeFailed
+
+
+class Service:
+    """Runs whatever version lies in ``site``; ``wants`` says whether it likes it."""
+
+    name = "a service"
+
+    def __init__(self, site: Path, wants: Callable[[str], bool]) -> None:
+        self._site, self._wants = site, wants
+        self.running = "old"
+
+    def installed(self) -> bool:
+        return True
+
+    def install(self) -> list[str]:
+        return []
+
+    def uninstall(self) -> list[str]:
+        return []
+
+    def start(self) -> None:
+        version = (self._site / "ohmo" / "version").read_text()
+        if not self._wants(version):
+            raise ServiceFailed(f"it does not start: {version} is broken")
+        self.running = version
+
+    def stop(self) -> None:
+        self.running = ""
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def reload(self) -> None: ...
+
+    def standing(self) -> Standing:
+        return Standing("running" if self.running else "stopped")
+
+    def log(self, lines: int, follow: bool) -> Log:
+        return Log()
+
+
+class Scene:
+    """An installation of the old version, and a store with one message in it."""
+
+    def __init__(self, folder: Path, *, wants: Callable[[str], bool] = lambda _: True) -> None:
+        self.site, self.home = folder / "site-packages", Home(folder / "home")
+        (self.site / "ohmo").mkdir(parents=True)
+        (self.site / "ohmo" / "version").write_text("old")
+        self.home.root.mkdir()
+        self.sql(
+            "CREATE TABLE meta (name TEXT, value TEXT)",
+            "INSERT INTO meta VALUES ('schema', '1')",
+            "CREATE TABLE said (text TEXT)",
+            "INSERT INTO said VALUES ('before')",
+        )
+        self.service = Service(self.site, wants)
+        self.said: list[str] = []
+
+    def sql(self, *statements: str) -> None:
+        with closing(sqlite3.connect(self.home.database)) as connection, connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def words(self) -> list[str]:
+        with closing(sqlite3.connect(self.home.database)) as connection:
+            return [row[0] for row in connection.execute("SELECT text FROM said")]
+
+    def install_new(self) -> None:
+        """As pip does: the old file is replaced, not written into."""
+        (self.site / "ohmo" / "version").unlink()
+        (self.site / "ohmo" / "version").write_text("new")
+        (self.site / "ohmo" / "added").write_text("new")
+
+    def upgrade(self, install: Callable[[], None] | None = None, healthy: Callable[[], str] = lambda: "") -> None:
+        Upgrade(Parts(self.site, self.home, install or self.install_new, healthy, self.service, self.said.append)).run()
+
+    def is_as_before(self) -> None:
+        assert (self.site / "ohmo" / "version").read_text() == "old"
+        assert not (self.site / "ohmo" / "added").exists()
+        assert self.service.running == "old"
+        assert [path.name for path in self.site.parent.iterdir() if "upgrade" in path.name] == []
+
+
+def test_a_new_version_that_runs_stays(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.upgrade()
+    assert scene.service.running == "new"
+    assert (scene.home.root / "backups" / "before-upgrade" / "ohmo.db").exists()
+    assert [path.name for path in tmp_path.iterdir() if "upgrade" in path.name] == []
+
+
+def test_a_version_that_does_not_start_gives_way_to_the_old_one(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, wants=lambda version: version == "old")
+    with pytest.raises(UpgradeFailed, match="new is broken"):
+        scene.upgrade()
+    scene.is_as_before()
+
+
+def test_an_installation_that_fails_half_way_is_taken_back(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+
+    def half() -> None:
+        scene.install_new()
+        raise UpgradeFailed("no space left")
+
+    with pytest.raises(UpgradeFailed, match="no space left"):
+        scene.upgrade(half)
+    scene.is_as_before()
+
+
+def test_what_arrived_while_the_new_version_ran_is_kept_when_the_old_one_can_read_it(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    answers = iter(["", "channels are down"])
+
+    def healthy() -> str:
+        found = next(answers)
+        if found:
+            scene.sql("INSERT INTO said VALUES ('meanwhile')")
+        return found
+
+    with pytest.raises(UpgradeFailed, match="channels are down"):
+        scene.upgrade(healthy=healthy)
+    scene.is_as_before()
+    assert scene.words() == ["before", "meanwhile"]
+
+
+def test_a_store_the_old_version_cannot_read_is_put_aside_and_the_copy_returns(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, wants=lambda version: version == "old")
+
+    def migrating() -> None:
+        scene.install_new()
+        scene.sql("UPDATE meta SET value = '2'", "DELETE FROM said")
+
+    with pytest.raises(UpgradeFailed):
+        scene.upgrade(migrating)
+    scene.is_as_before()
+    assert scene.words() == ["before"]
+    assert (scene.home.root / "quarantine" / "failed-upgrade" / "ohmo.db").exists()
+    assert any("quarantine" in line for line in scene.said)
