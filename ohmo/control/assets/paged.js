@@ -66,6 +66,8 @@ export class Paged {
       if (this.closed || asked !== this.asked) return; // a refresh came between: its mark counts
       this.next = next;
       for (const item of items) if (!this.rows.has(this.key(item))) this.list.append(this.put(item));
+    } catch {
+      this.stale(3000); // the house cannot be reached: the list is read again when it can
     } finally {
       this.loading = false;
     }

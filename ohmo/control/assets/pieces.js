@@ -53,6 +53,19 @@ export function button(label, className, act, name) {
   return made;
 }
 
+/** Browsers keep their clipboard from pages of a plain address in the network; the old way still works there. */
+async function toClipboard(text) {
+  if (navigator.clipboard) {
+    await navigator.clipboard.writeText(text);
+    return;
+  }
+  const field = Object.assign(node("textarea", "unseen"), { value: text });
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+}
+
 export function copy(text, label = "Copy") {
   const made = node("button", "icon tiny", icon("copy"));
   made.type = "button";
@@ -61,7 +74,7 @@ export function copy(text, label = "Copy") {
   made.addEventListener("click", async (event) => {
     event.preventDefault();
     event.stopPropagation();
-    await navigator.clipboard.writeText(text);
+    await toClipboard(text);
     made.classList.add("done");
     made.replaceChildren(icon("check"));
     setTimeout(() => {

@@ -113,7 +113,7 @@ export class Logs {
 
   settle() {
     this.blank.replaceChildren(...(this.list.childElementCount ? [] : [this.words || this.level !== "debug" ? empty("search", "Nothing fits", "No line of the log has these words and this gravity.") : empty("log", "The log is empty", "It fills as soon as something happens.")]));
-    this.end.replaceChildren(...(this.next ? [button("Older lines", "text", () => this.older())] : []));
+    this.end.replaceChildren(...(this.next ? [button("Older lines", "text", () => this.older().catch((error) => this.board.toast(error.message)))] : []));
   }
 
   hurry() {

@@ -39,7 +39,7 @@ export class Thread {
     this.board.title(answer.session.title || "Thread");
     this.whole(answer);
     this.board.body.scrollTop = this.board.body.scrollHeight;
-    this.ask();
+    this.ask().catch(() => {});
     this.stream = new Stream(`thread=${encodeURIComponent(this.thread)}`, (kind, data) => this.hear(kind, data), () => {}, () => this.fold.unsettled(), this.items.at(-1)?.seq ?? 0);
   }
 
@@ -53,7 +53,7 @@ export class Thread {
     this.transcript = new Transcript(this.box, NO_CARDS, { linked: this.session.address.channel === "web", states: true });
     for (const item of this.items) this.fold.take(item);
     this.transcript.show(this.fold.entries);
-    this.earlier.replaceChildren(...(this.previous === null ? [] : [button("Show what came before", "text", () => this.more())]));
+    this.earlier.replaceChildren(...(this.previous === null ? [] : [button("Show what came before", "text", () => this.more().catch((error) => this.board.toast(error.message)))]));
     this.costs();
     this.hide();
     this.drawHead();
@@ -139,8 +139,8 @@ export class Thread {
   spent() {
     clearTimeout(this.counting);
     this.counting = setTimeout(async () => {
-      const answer = await call(`${this.path}?before=${2 ** 53 - 1}&limit=20`);
-      if (this.closed) return;
+      const answer = await call(`${this.path}?before=${2 ** 53 - 1}&limit=20`).catch(() => null);
+      if (this.closed || answer === null) return; // asked again at the next turn
       this.learn(answer.usage);
       this.session = answer.session;
       this.costs();
@@ -186,7 +186,7 @@ export class Thread {
     this.asked = text;
     this.open = new Set(approvals.map((asked) => asked.ask.id));
     this.hide();
-    this.questions.replaceChildren(...approvals.map((asked) => asking(asked, this.board.toast, () => this.ask())));
+    this.questions.replaceChildren(...approvals.map((asked) => asking(asked, this.board.toast, () => this.ask().catch(() => {}))));
   }
 
   /** An open question stands below, with its buttons; its card in the transcript would say it twice. */

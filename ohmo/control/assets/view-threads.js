@@ -11,7 +11,7 @@ export class Threads {
     this.board = board;
     this.channel = "";
     board.title("Threads");
-    this.options();
+    this.options().catch(() => {}); // without it the list is only not filtered
     this.begin();
   }
 
