@@ -102,7 +102,7 @@ class CatchUp:
         known = number_of(await self._context.cursor(channel))
         since = known if known is not None else max(self._first, floor)
         self._memory.known.since[channel] = since
-        if newest is not None and newest <= since and (newest or known is None):
+        if newest is not None and newest <= since:
             return
         fence = snowflake(self._memory.clock() - age)
         try:

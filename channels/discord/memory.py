@@ -171,10 +171,8 @@ def number_of(value: str | None) -> int | None:
 
 
 def newest_in(channel: Body) -> int | None:
-    """last_message_id; None when it is not told. A channel without messages has null there: 0."""
-    if "last_message_id" not in channel:
-        return None
-    return number_of(str(channel["last_message_id"])) or 0
+    """last_message_id; None when it is not told, or null: the channel seems empty, and one look makes sure of it."""
+    return number_of(str(channel.get("last_message_id")))
 
 
 def sorted_by_id(rows: list[Body]) -> list[Body]:
