@@ -122,9 +122,10 @@ class Listening:
         return replace(position, invites=await self._welcome.accept(await self._welcome.wanted(answer)))
 
     async def _begin(self, born: Mapping[str, Any], position: Position) -> Position:
-        """From the moment we connected. The next sync makes the homeserver forget the keys this answer brought: they are kept first."""
+        """From the moment we connected. The next sync makes the homeserver forget the keys this answer brought: they are kept first.
+        What it says of our stock of keys is long out of date."""
         if self._rooms.encryption is not None:
-            await self._rooms.encryption.tend(await self._rooms.encryption.hear("", born))
+            await self._rooms.encryption.tend(await self._rooms.encryption.hear("", {"to_device": born.get("to_device")}))
         return replace(position, since=str(born["next_batch"]))
 
     async def _round(self, position: Position, born: Mapping[str, Any], missed: bool) -> Position:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.faults.conftest import Stage
-from tests.faults.scene import Scene
+from tests.faults.scene import Scene, scene
+from tests.platforms.matrix.rig import encrypted_rig
 
 PATH = (
     "inbound.received=kill@1", "inbound.received=kill@2", "inbound.stored=kill@1", "inbound.stored=kill@2", "turn.claim=kill@1", "turn.claim=kill@2",
@@ -18,7 +20,7 @@ EVERYWHERE = ("inbound.stored=kill@2", "model.chunk=kill@5", "outbox.before=kill
 HERE = {"slack": "dm:ada", "matrix": "dm:ada", "web": "dm:ada", "telegram": "dm:ada", "discord": "dm:ada"}
 
 
-async def survives(scene: Scene, on: str, failpoint: str) -> None:
+async def survives(scene: Scene, on: str, failpoint: str, within: float = 12) -> None:
     """Two messages, a death at the failpoint, one more while nobody is there, a new life; then every delivery again."""
     await scene.daemon.start(failpoint)
     first = await scene.says("#chunks{8}", on=on)
@@ -31,7 +33,7 @@ async def survives(scene: Scene, on: str, failpoint: str) -> None:
     await scene.daemon.start()
     ready = time.monotonic()
     await scene.answered()
-    assert time.monotonic() - ready < 12, "it waited for the lease of the dead"
+    assert time.monotonic() - ready < within, "it waited for the lease of the dead"
     risky = on == "telegram" and failpoint.startswith("send.accepted")
     await scene.check(repeats=1 if risky else 0, again=True)
 
@@ -67,3 +69,12 @@ async def test_the_browser_chat_survives_a_kill_at_every_step(stage: Stage, fail
 async def test_matrix_survives_a_kill_at_every_step(stage: Stage, failpoint: str) -> None:
     async with stage("matrix") as scene:
         await survives(scene, "matrix", failpoint)
+
+
+@pytest.mark.needs("synapse")
+@pytest.mark.xdist_group("synapse")
+@pytest.mark.parametrize("failpoint", ["inbound.received=kill@2", *EVERYWHERE])
+async def test_an_encrypted_room_survives_a_kill_at_every_step(home: Path, failpoint: str) -> None:
+    """The other side is another maker's client; a lost key would be a lost message, a plain one a broken promise (the rig looks for both)."""
+    async with scene(home, {"matrix": encrypted_rig}) as made:
+        await survives(made, "matrix", failpoint, within=60)

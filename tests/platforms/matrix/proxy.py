@@ -30,6 +30,7 @@ class Proxy:
     garbage: deque[bytes] = field(default_factory=deque)  # what the next syncs are answered with
     typing: list[bool] = field(default_factory=list)  # what the bot said of itself, newest last
     revoked: bool = False
+    deaf: str = ""  # requests whose path holds this are answered with a trouble of the homeserver's own
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _address: tuple[str, int] = ("127.0.0.1", 0)
     _session: ClientSession | None = None
@@ -92,6 +93,8 @@ class Proxy:
         self.requests.append((request.method, request.path))
         if self.revoked:
             return _error(401, "M_UNKNOWN_TOKEN", "Invalid access token passed.", soft_logout=False)
+        if self.deaf and self.deaf in request.path:
+            return _error(502, "M_UNKNOWN", "Bad gateway")
         fault, value = self.faults.popleft() if self.faults and SHOWS.match(request.path) else ("", None)
         if fault == "limit":
             return _error(429, "M_LIMIT_EXCEEDED", "Too Many Requests", retry_after_ms=int(value * 1000))

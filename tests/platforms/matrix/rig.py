@@ -170,6 +170,12 @@ class MatrixRig:
         async with self._session.post(f"{self.synapse.url}/_matrix/media/v3/upload", data=content, headers=headers) as response:
             return (await response.json())["content_uri"]
 
+    async def downloads(self, mxc: str, *, person: str = "ada") -> bytes:
+        headers = {"Authorization": f"Bearer {self._account(person).token}"}
+        path = mxc.removeprefix("mxc://")
+        async with self._session.get(f"{self.synapse.url}/_matrix/client/v1/media/download/{path}", headers=headers) as response:
+            return await response.read()
+
     async def room(self, chat: str) -> str:
         """Made when it is first needed, with the bot in it."""
         if chat not in self.rooms:
