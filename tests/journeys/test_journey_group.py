@@ -20,7 +20,7 @@ async def test_a_mention_in_a_thread_is_answered_in_that_thread_and_chatter_is_n
         await life.platform.says("@ohmo is CI green?", chat="team", person="ada", topic="t1")
         await life.hears("It is green.", "team")
     assert [(said.text, said.topic) for said in life.bot("team")] == [("It is green.", "t1")]
-    assert told(life.model.requests[0]).startswith("Ada:")
+    assert "\nAda:\n@ohmo is CI green?" in told(life.model.requests[0])
     assert len(life.model.requests) == 1
 
 
