@@ -91,6 +91,8 @@ def ohmo(ctx: click.Context, text: str | None, remote: str | None, config: Path 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Never a traceback for what a person can mend; codes as in docs/configuration.md."""
+    if sys.platform == "win32":
+        sys.exit(_say("ohmo: runs on Linux and macOS; on Windows in WSL 2: `wsl --install`, then install it there", FAILED))
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

@@ -206,3 +206,11 @@ def test_without_systemd_a_system_unit_is_refused_with_the_way_out(tmp_path: Pat
 def test_the_reason_is_the_last_line_the_daemon_said_about_itself() -> None:
     assert reason_in(["ohmo: first", "noise", "ohmo: /h: another ohmo (pid 7) owns this home", "exited"]).startswith("/h: another")
     assert reason_in(["nothing", "said"]) == ""
+
+
+def test_windows_is_told_where_to_go() -> None:
+    code = "import sys; from ohmo.cli.main import main; sys.platform = 'win32'; main(['run'])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (found.returncode, found.stdout) == (1, "")
+    assert "WSL 2" in found.stderr
+    assert len(found.stderr.splitlines()) == 1
