@@ -125,7 +125,9 @@ def one_shot(config: Config, environ: Mapping[str, str]) -> Generator[Path]:
     """The house in a thread of this process, for one prompt without a daemon: yields the socket's path. Takes the home's lock meanwhile.
     Raises HomeTaken, ConfigError."""
     config.home.prepare()
-    config = replace(config, channels=tuple(one for one in config.channels if one.name != "console"))  # the terminal is the prompt's
+    config = replace(
+        config, channels=tuple(one for one in config.channels if one.name != "console"), safe=True
+    )  # the terminal is the prompt's
     ready: Future[Path] = Future()
     stop = threading.Event()
 

@@ -28,9 +28,13 @@ _profile = click.option("--profile", metavar="NAME", help="Another profile of th
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(file: Path | None, profile: str | None, as_json: bool) -> None:
     """Name every problem with its line; exit 78 when there is one."""
+    from datetime import UTC, datetime
+
+    from ohmo.assembly.clockwork import specs
     from ohmo.cli.house import settings
 
     found = settings(file, profile)
+    specs(found, "UTC", datetime.now(UTC))
     place = str(found.file) if found.file is not None else f"no file at {found.home.config}, so every default holds"
     channels = [channel.name for channel in found.channels if channel.enabled]
     if as_json:
