@@ -125,6 +125,7 @@ class Outbound:
     plain: bool = False  # say the text as it is, without any markup (after the platform rejected the rendered form)
     reply_to: MessageId | None = None
     replaces: tuple[Receipt, ...] = ()  # the messages this one takes the place of (edit in order, post the rest, delete the surplus)
+    draft: bool = False  # newer texts of it follow by revise(); a platform that streams begins its stream with it
 
 
 @dataclass(frozen=True, slots=True)

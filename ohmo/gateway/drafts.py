@@ -219,7 +219,7 @@ class Drafts:
         await self._sleep(FIRST_AFTER)
         async for text in self._news(slot, pause):
             if slot.row is None:
-                row = PostRow(self._new_id(), "draft", Outbound(slot.address, text))
+                row = PostRow(self._new_id(), "draft", Outbound(slot.address, text, draft=True))
                 slot.row = row.id  # before the row is written: delivery may be quick
                 if not await self._open_draft(thread, slot.turn, row) and not await self._take_up(slot):
                     return

@@ -17,7 +17,7 @@ from channels.errors import NotReady, Unavailable
 from channels.testing import EVERYTHING, FakeChannel, FakeContext, FakePlatform
 from tests.conformance.rig import Rig, RigFactory, Visible
 
-PLATFORMS = ("telegram", "slack", "discord", "matrix", "web", "console")
+PLATFORMS = ("telegram", "slack", "discord", "matrix", "feishu", "web", "console")
 SDKS = ("slack_sdk", "telegram", "mautrix", "discord", "lark_oapi")
 WITHIN = 30.0  # seconds; a bound, not an expectation
 

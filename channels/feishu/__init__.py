@@ -1,0 +1,66 @@
+"""Feishu and Lark through the long connection and the open API; this cover imports no SDK."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from channels.contract import Manifest
+
+FEISHU, LARK = "https://open.feishu.cn", "https://open.larksuite.com"
+_CREDENTIALS = "Developer Console, your app, Credentials & Basic Info"
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address stays on this machine: no proxy is ever asked for it."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _app_id(text: str) -> str:
+    text = text.strip()
+    if not text.startswith("cli_"):
+        raise ValueError(f"is no app id: it starts with cli_, see {_CREDENTIALS}")
+    return text
+
+
+def _secret(text: str) -> str:
+    text = text.strip()
+    if not text or any(character.isspace() for character in text):
+        raise ValueError(f"is no app secret: see {_CREDENTIALS}")
+    return text
+
+
+def _origin(url: str) -> str:
+    """The SDK wants an origin without a path; plain http would show the secret to everybody on the way, so it is for loopback only."""
+    parts = urlsplit(url.rstrip("/"))
+    safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(url))
+    if not safe or not parts.hostname or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError(f"is no such origin: write {FEISHU} (Feishu) or {LARK} (Lark)")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+class Settings(BaseModel):
+    """What stands under ``channels.feishu``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    app_id: Annotated[str, AfterValidator(_app_id)]
+    app_secret: Annotated[str, AfterValidator(_secret)] = Field(repr=False)
+    domain: Annotated[str, AfterValidator(_origin)] = FEISHU
+
+
+MANIFEST = Manifest(
+    name="feishu",
+    title="Feishu / Lark",
+    settings=Settings,
+    adapter="channels.feishu.adapter:Feishu",
+    extra="feishu",
+    secrets=("app_id", "app_secret"),
+)

@@ -1,0 +1,320 @@
+"""The wire to Feishu: lark_oapi's requests, tokens and answers on one HTTP client, and the one place that turns failures into ours."""
+
+# lark_oapi is annotated in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import IO, Any, Literal, cast
+
+import httpx
+
+from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+from channels.feishu import client_sdk as sdk
+from channels.feishu import is_loopback
+from channels.feishu.fields import Body, rows_of, soft, word
+
+# The SDK writes to standard output, addresses with tickets in them included.
+sdk.logger.handlers.clear()
+sdk.logger.addHandler(logging.NullHandler())
+sdk.logger.propagate = False
+
+Verb = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+# Server API, "Generic error codes", and the token page's own. Stale ones are asked again once, with a new token.
+_STALE = frozenset({99991661, 99991663, 99991664, 99991665, 99991668, 99991671, 99991677})
+_CREDENTIALS = frozenset({10003, 10012, 10013, 10014, 10015, 99991401, 99991543, 99991662, 99991673})
+_SCOPES = frozenset({99991672, 99991679})
+# "Rate limits": the gateway's code, those of the message methods, and "the message is being sent" (the same uuid is on its way).
+_SLOW = frozenset({99991400, 230020, 230049, 11232, 11233, 11247, 300120})
+_LATER = frozenset({1663, 2200, 55001})  # "internal error": nobody knows what was carried out
+# Long connection, answers of the endpoint: busy, internal error, too many connections (50 an app).
+_ENDPOINT_REFUSES = frozenset({403, 514, 1000040344})
+TOO_MANY = 1000040350
+
+
+class Refused(Rejected):
+    """Feishu said no; ``code`` is its own number for the reason."""
+
+    def __init__(self, method: str, code: int, reason: str, advice: str = "") -> None:
+        super().__init__(f"Feishu: {method}: {code} {reason}{advice}")
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long the wire waits, in seconds."""
+
+    call: float = 30.0  # one call as a whole
+    connect: float = 10.0  # one TCP connection, and one handshake of the long connection
+    ping: float = 10.0  # between pings of the long connection, and for the answer to one: a mute line is noticed after two
+    upload: float = 300.0  # the bytes of one file, one way
+    early: float = 300.0  # a token is renewed so long before it ends; it lives two hours
+    answer: float = 1.5  # a pressed button waits so long for the house's words; Feishu wants its answer within three
+
+
+class _Transport(sdk.Transport):
+    """The SDK's transport on one HTTP client for life; its own makes a new one, and a new TLS context, for every call."""
+
+    def __init__(self, config: sdk.Config, pace: Pace) -> None:
+        self._config, self._pace = config, pace
+        loopback = is_loopback(config.domain)
+        timeout = httpx.Timeout(pace.call, connect=pace.connect)
+        self.http = httpx.AsyncClient(timeout=timeout, trust_env=not loopback, verify=not loopback, follow_redirects=False)
+
+    def request(self, request: sdk.BaseRequest, token: str | None, timeout: float | None = None) -> httpx.Request:
+        option = sdk.RequestOption()
+        option.tenant_access_token = token
+        sdk.build_header(request, option, self._config)
+        assert request.uri is not None
+        assert request.http_method is not None
+        content: dict[str, Any] = {}
+        if request.files:
+            content = {"data": request.body, "files": request.files}
+        elif request.body is not None:
+            text = sdk.JSON.marshal(request.body) or ""
+            content = {"content": text.encode("utf-8", "replace")}
+            request.headers[sdk.CONTENT_TYPE] = "application/json; charset=utf-8"
+        if timeout is not None:
+            content["timeout"] = httpx.Timeout(timeout, connect=self._pace.connect, read=self._pace.call)
+        url = sdk.build_url(self._config.domain, request.uri, request.paths)
+        return self.http.build_request(
+            request.http_method.name, url, params=tuple(request.queries) or None, headers=request.headers, **content
+        )
+
+
+class Wire:
+    """The open API of one app in one tenant. Every failure is a ChannelError; nothing is repeated here but a call whose token was stale."""
+
+    def __init__(self, app_id: str, app_secret: str, domain: str, pace: Pace) -> None:
+        self.pace, self.app = pace, app_id
+        self._config = sdk.Config()
+        self._config.app_id, self._config.app_secret, self._config.domain = app_id, app_secret, domain
+        self._console = f"Developer Console ({domain}/app/{app_id})"
+        self._transport: _Transport | None = None
+        self._token, self._until = "", 0.0  # monotonic; the SDK's own cache is one for the process and blind to domains and revocations
+        self._renewing = asyncio.Lock()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[None]:
+        self._transport = _Transport(self._config, self.pace)
+        self._token, self._until = "", 0.0
+        try:
+            yield
+        finally:
+            transport, self._transport = self._transport, None
+            await transport.http.aclose()
+
+    async def call(
+        self,
+        verb: Verb,
+        uri: str,
+        *,
+        paths: Mapping[str, str] | None = None,
+        query: Mapping[str, str | int] | None = None,
+        body: Body | None = None,
+        once: bool = False,
+    ) -> Body:
+        """``data`` of the answer. ``once``: it shows something, so an unknown outcome is Ambiguous instead of NotReady."""
+        return await self._asked(verb, uri, paths, query, body, None, once=once)
+
+    async def upload(self, uri: str, fields: Mapping[str, str], part: str, file: IO[bytes], name: str) -> Body:
+        """A multipart call that nobody sees anything of (Upload image, Upload file)."""
+        return await self._asked("POST", uri, None, None, dict(fields), {part: (name, file)}, once=False)
+
+    async def download(self, uri: str, paths: Mapping[str, str], query: Mapping[str, str], into: Path, limit: int) -> str:
+        """The bytes of a resource into ``into``; its media type. Raises Rejected for more than ``limit`` bytes."""
+        request = self._request("GET", uri, paths, query, None, None)
+        wire = self._open_transport()
+        method = _method(uri)
+        try:
+            made = wire.request(request, await self._tenant_token(), self.pace.upload)
+            response = await wire.http.send(made, stream=True)
+            try:
+                if response.status_code != HTTPStatus.OK or "application/json" in response.headers.get("content-type", ""):
+                    await response.aread()
+                    self._judge(method, response, once=False)
+                    raise Rejected(f"Feishu: {method}: no file came back")
+                await _save(response, into, limit)
+                return response.headers.get("content-type", "").partition(";")[0].strip()
+            finally:
+                await response.aclose()
+        except httpx.HTTPError as error:
+            raise failure(method, error, once=False) from error
+        except OSError as error:
+            raise Rejected(f"Feishu: {into} cannot be written: {error.strerror}") from error
+
+    async def endpoint(self) -> tuple[str, sdk.ClientConfig | None]:
+        """Where the long connection is opened, and how Feishu wants it kept; each address serves once.
+
+        The SDK asks by a blocking call without a time limit; this one is neither. Raises AuthFailed, NotReady, RateLimited."""
+        request = self._request("POST", sdk.GEN_ENDPOINT_URI, None, None, None, None)
+        request.token_types = set()
+        request.body = {"AppID": self._config.app_id, "AppSecret": self._config.app_secret}
+        request.headers["locale"] = "zh"
+        answer = await self._send("long connection", request, None, once=False)
+        code = answer.get("code")
+        if code != 0:
+            raise self._no_endpoint(code if isinstance(code, int) else -1, word(answer, "msg"))
+        found = sdk.EndpointResp({"code": 0, "data": soft(answer, "data")}).data
+        if found is None or not isinstance(found.URL, str) or not found.URL.startswith(("wss://", "ws://")):
+            raise NotReady("Feishu: long connection: answered without an address")
+        return found.URL, found.ClientConfig if isinstance(found.ClientConfig, sdk.ClientConfig) else None
+
+    def no_line(self, code: int, reason: str) -> ChannelError:
+        """Why a handshake was refused (the SDK's ClientException and ServerException)."""
+        return self._no_endpoint(code, reason)
+
+    def _no_endpoint(self, code: int, reason: str) -> ChannelError:
+        if code in _CREDENTIALS | _ENDPOINT_REFUSES:
+            return self._no_credentials("long connection", code, reason)
+        if code in _SLOW:
+            return RateLimited(5.0)
+        more = ": the app has more than 50 connections: is another process using the same app?" if code == TOO_MANY else ""
+        return NotReady(f"Feishu: long connection: {code} {reason}{more}")
+
+    async def _asked(
+        self, verb: Verb, uri: str, paths: Mapping[str, str] | None, query: Mapping[str, str | int] | None, body: Body | None,
+        files: Body | None, *, once: bool,
+    ) -> Body:  # fmt: skip
+        method = _method(uri)
+        for last in (False, True):
+            token = await self._tenant_token()
+            request = self._request(verb, uri, paths, query, body, files)
+            answer = await self._send(method, request, token, once=once)
+            if answer.get("code") in _STALE:
+                if token == self._token:
+                    self._token = ""  # it was revoked before its time
+                if not last:
+                    for held in cast("dict[str, tuple[str, IO[bytes]]]", files or {}).values():
+                        held[1].seek(0)
+                    continue  # refused before anything was carried out: asking again shows nothing twice
+                raise self._no_credentials(method, int(answer["code"]), word(answer, "msg"))
+            return self._data(method, answer, once=once)
+        raise AssertionError("unreachable")
+
+    def _request(
+        self,
+        verb: Verb,
+        uri: str,
+        paths: Mapping[str, str] | None,
+        query: Mapping[str, str | int] | None,
+        body: Body | None,
+        files: Body | None,
+    ) -> sdk.BaseRequest:
+        request = sdk.BaseRequest()
+        request.http_method, request.uri, request.token_types = sdk.HttpMethod[verb], uri, {sdk.AccessTokenType.TENANT}
+        request.paths, request.body, request.files = dict(paths or {}), body, files
+        for name, value in (query or {}).items():
+            request.add_query(name, value)
+        return request
+
+    async def _tenant_token(self) -> str:
+        """Get custom app's tenant_access_token: two hours long the same; the SDK asks for it by a blocking call."""
+        async with self._renewing:
+            if self._token and time.monotonic() < self._until:
+                return self._token
+            request = sdk.CreateSelfTenantTokenRequest()
+            request.http_method, request.uri = sdk.HttpMethod.POST, "/open-apis/auth/v3/tenant_access_token/internal"
+            request.body = {"app_id": self._config.app_id, "app_secret": self._config.app_secret}
+            answer = await self._send("tenant_access_token", request, None, once=False)
+            found = sdk.AccessTokenResponse(answer)
+            if not found.success() or not isinstance(found.tenant_access_token, str) or not found.tenant_access_token:
+                code = found.code if isinstance(found.code, int) else -1
+                if code in _LATER or code == -1 or found.success():
+                    raise NotReady(f"Feishu: tenant_access_token: {code} {found.msg}: answered without a token")
+                raise self._no_credentials("tenant_access_token", code, str(found.msg))
+            lives = float(found.expire) if isinstance(found.expire, int | float) else 7200.0
+            self._token, self._until = found.tenant_access_token, time.monotonic() + max(1.0, lives - min(self.pace.early, lives / 2))
+            return self._token
+
+    async def _send(self, method: str, request: sdk.BaseRequest, token: str | None, *, once: bool) -> Body:
+        """The answer's JSON, whatever its code; anything else is a failure."""
+        wire = self._open_transport()
+        try:
+            response = await wire.http.send(wire.request(request, token, self.pace.upload if request.files else None))
+        except httpx.HTTPError as error:
+            raise failure(method, error, once=once) from error
+        return self._judge(method, response, once=once)
+
+    def _judge(self, method: str, response: httpx.Response, *, once: bool) -> Body:
+        """ "Rate limits": 429, or an older method's 400, with the code 99991400 and x-ogw-ratelimit-reset in seconds."""
+        try:
+            body = json.loads(response.content)
+        except (ValueError, RecursionError):
+            body = None
+        code = cast("Body", body).get("code") if isinstance(body, dict) else None
+        if response.status_code == HTTPStatus.TOO_MANY_REQUESTS or code in _SLOW:
+            raise RateLimited(_seconds(response.headers, 5.0 if code in {None, 99991400} else 1.0))
+        if isinstance(code, int) and response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+            return cast("Body", body)
+        if HTTPStatus.BAD_REQUEST <= response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise Rejected(f"Feishu: {method}: HTTP {response.status_code}")
+        text = f"Feishu: {method}: HTTP {response.status_code} without an answer that can be read"
+        raise Ambiguous(text) if once else NotReady(text)
+
+    def _data(self, method: str, answer: Body, *, once: bool) -> Body:
+        code, reason = int(answer["code"]), word(answer, "msg")
+        if code == 0:
+            return soft(answer, "data") if "data" in answer else answer  # "Obtain bot information" has no data
+        if code in _CREDENTIALS:
+            raise self._no_credentials(method, code, reason)
+        if code in _LATER:
+            text = f"Feishu: {method}: {code} {reason}"
+            raise Ambiguous(text) if once else NotReady(text)
+        if code in _SCOPES:
+            wanted = [word(one, "subject") for one in rows_of(soft(answer, "error"), "permission_violations")]
+            which = f"one of the scopes {', '.join(filter(None, wanted))}" if any(wanted) else "the scope it names"
+            raise Refused(
+                method, code, reason, f": give the app {which} in the {self._console}, Permissions & Scopes, and publish a version"
+            )
+        raise Refused(method, code, reason)
+
+    def _no_credentials(self, method: str, code: int, reason: str) -> AuthFailed:
+        return AuthFailed(
+            f"Feishu: {method}: {code} {reason}: put a valid app_id and app_secret into channels.feishu "
+            f"({self._console}, Credentials & Basic Info), and see that the app is published and its domain is right"
+        )
+
+    def _open_transport(self) -> _Transport:
+        if self._transport is None:
+            raise NotReady("Feishu: not connected")
+        return self._transport
+
+
+async def _save(response: httpx.Response, into: Path, limit: int) -> None:
+    with into.open("wb") as out:
+        got = 0
+        async for chunk in response.aiter_bytes(1 << 16):
+            got += len(chunk)
+            if got > limit:
+                raise Rejected(f"Feishu: the file has more than {limit} bytes")
+            out.write(chunk)
+
+
+def failure(method: str, error: httpx.HTTPError, *, once: bool) -> ChannelError:
+    """What the house is told. ``once``: the call may have shown something."""
+    reason = str(error) or type(error).__name__
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | httpx.PoolTimeout | httpx.UnsupportedProtocol):
+        return NotReady(f"Feishu: {method}: cannot connect: {reason}")
+    return Ambiguous(f"Feishu: {method}: no answer: {reason}") if once else NotReady(f"Feishu: {method}: no answer: {reason}")
+
+
+def _seconds(headers: Mapping[str, str], otherwise: float) -> float:
+    try:
+        return min(3600.0, max(0.1, float(headers.get("x-ogw-ratelimit-reset", otherwise))))
+    except ValueError:
+        return otherwise
+
+
+def _method(uri: str) -> str:
+    return uri.removeprefix("/open-apis/")

@@ -1,0 +1,282 @@
+"""The long connection: the SDK's client does the handshake, the frames and the pings; what would block or die silently is ours."""
+
+# lark_oapi is annotated in part only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from websockets.exceptions import WebSocketException
+
+from channels.errors import NotReady
+from channels.feishu import client_sdk as sdk
+from channels.feishu.client import Pace, Wire
+from channels.feishu.fields import Body
+from channels.quarantine import SIZE
+
+MOST_PARTS = 1000  # of one split message, and split messages that are incomplete at the same time
+LARGEST = 16 << 20  # bytes of one joined message
+PATIENCE = 30.0  # seconds for the other parts of a split message
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One thing the line said. ``frame`` is what the answer is made of; None: it was no frame of the protocol (``raw`` its head) or the line's end."""
+
+    line: Line
+    kind: str  # "event", "card", "" (unreadable), "over"
+    payload: bytes = b""
+    frame: Any = None
+    at: float = 0.0  # monotonic
+    raw: bytes = b""
+
+
+class _Socket(sdk.Client):
+    """The SDK's client without its own asking (it blocks the loop, without a time limit) and reconnecting (it dies without a word)."""
+
+    def __init__(self, app_id: str, url: str, line: Line) -> None:
+        super().__init__(app_id, "asked-for-ahead", log_level=sdk.LogLevel.CRITICAL, auto_reconnect=False)
+        self._cache._cron.cancel()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the SDK joins split frames with it; ours has bounds
+        self.url, self.line = url, line
+        self.reading: asyncio.Task[None] | None = None
+
+    async def open(self, config: Any) -> None:
+        """Raises what the SDK and websockets raise. Once only: a second _connect() would keep the SDK's lock for ever."""
+        self._configure(config)
+        sdk.live_here()
+        await self._connect()
+        await asyncio.sleep(0)  # the SDK's receiving task begins, so that close() knows it
+
+    async def write(self, data: bytes) -> None:
+        await self._write_message(data)
+
+    async def settings(self, frame: Any) -> None:
+        await self._handle_control_frame(frame)
+
+    async def ping(self) -> None:
+        """Until the pong is there: a websocket's own, which costs Feishu nothing."""
+        conn: Any = self._conn
+        if conn is None:
+            raise ConnectionError("the connection is closed")
+        await (await conn.ping())
+
+    async def ping_frames(self) -> None:
+        """The protocol's ping, as often as Feishu asked. (The SDK's own loop sleeps once more when it is cancelled.)"""
+        while True:
+            await self.write(sdk.new_ping_frame(int(self._service_id or 0)).SerializeToString())
+            await asyncio.sleep(self._ping_interval)
+
+    async def close(self) -> None:
+        if self.reading is not None:
+            self.reading.cancel()
+            await asyncio.wait([self.reading])
+        conn: Any = self._conn
+        if conn is None:
+            return
+        try:
+            async with asyncio.timeout(1.0):
+                await conn.close()
+        except (TimeoutError, WebSocketException, OSError):
+            conn.transport.abort()
+
+    def _get_conn_url(self) -> str:
+        return self.url
+
+    def _configure(self, conf: Any) -> None:
+        """What Feishu asks for, in bounds: zero would ping without a pause."""
+        wanted = getattr(conf, "PingInterval", None)
+        self._ping_interval = min(300, max(5, wanted)) if isinstance(wanted, int) else 120
+
+    async def _receive_message_loop(self) -> None:
+        self.reading = asyncio.current_task()
+        with contextlib.suppress(WebSocketException, OSError):
+            while self._conn is not None:
+                await self.line.hear(await self._conn.recv())
+        self.line.end()
+
+
+class Line:
+    """One long connection from its handshake to its end; what it says goes to a queue, in order."""
+
+    def __init__(self, wire: Wire, heard: asyncio.Queue[Delivery]) -> None:
+        self._wire, self._pace, self._heard = wire, wire.pace, heard
+        self._socket: _Socket | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._parts: dict[str, tuple[float, list[bytes | None]]] = {}
+        self._ended = False
+        self.pongs = 0
+
+    async def open(self) -> None:
+        """Raises ChannelError."""
+        url, config = await self._wire.endpoint()
+        self._socket = socket = _Socket(self._wire.app, url, self)
+        try:
+            async with asyncio.timeout(self._pace.connect):
+                await socket.open(config)
+        except TimeoutError:
+            raise NotReady(f"Feishu: long connection: no handshake within {self._pace.connect:g} s") from None
+        except (sdk.ClientException, sdk.ServerException) as refused:
+            raise self._wire.no_line(refused.code, str(refused.args[0] if refused.args else "")) from refused
+        except (WebSocketException, OSError, KeyError, ValueError) as error:
+            raise NotReady(f"Feishu: long connection: {type(error).__name__}: {error}") from error
+        self._tasks = [asyncio.create_task(self._beat(socket), name="feishu heartbeat")]
+        self._tasks.append(asyncio.create_task(self._ping_frames(socket), name="feishu ping frames"))
+
+    async def hear(self, message: str | bytes) -> None:
+        """A frame that cannot be read goes on as such: it is kept aside, and the connection goes on."""
+        data = message.encode("utf-8", "replace") if isinstance(message, str) else message
+        try:
+            frame: Any = sdk.Frame()
+            frame.ParseFromString(data)
+            kind = sdk.FrameType(frame.method)
+            headers = {str(header.key): str(header.value) for header in frame.headers}
+        except (sdk.DecodeError, ValueError, IndexError, KeyError, TypeError, RuntimeError, RecursionError):
+            await self._heard.put(Delivery(self, "", raw=data[:SIZE]))
+            return
+        if kind == sdk.FrameType.CONTROL:
+            await self._control(frame, headers)
+            return
+        payload = self._joined(frame, headers)
+        if payload is not None:
+            await self._heard.put(Delivery(self, headers.get(sdk.HEADER_TYPE) or "event", payload, frame, time.monotonic()))
+
+    async def _control(self, frame: Any, headers: dict[str, str]) -> None:
+        """A pong may bring other settings."""
+        if headers.get(sdk.HEADER_TYPE) == sdk.MessageType.PONG.value and self._socket is not None:
+            self.pongs += 1
+            with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
+                await self._socket.settings(frame)
+
+    def _joined(self, frame: Any, headers: dict[str, str]) -> bytes | None:
+        """Long payloads come in parts of one message_id; None while some are missing. Answered once, by the frame that completes it."""
+        try:
+            count, number = int(headers.get(sdk.HEADER_SUM, "1")), int(headers.get(sdk.HEADER_SEQ, "0"))
+        except ValueError:
+            count, number = 1, 0
+        if count <= 1:
+            return bytes(frame.payload)
+        now, name = time.monotonic(), headers.get(sdk.HEADER_MESSAGE_ID, "")
+        self._parts = {one: kept for one, kept in self._parts.items() if now - kept[0] < PATIENCE}
+        if not 0 <= number < count <= MOST_PARTS or (name not in self._parts and len(self._parts) >= MOST_PARTS):
+            return None  # never answered: Feishu delivers it again
+        parts = self._parts.setdefault(name, (now, [None] * count))[1]
+        if number < len(parts):
+            parts[number] = bytes(frame.payload)
+        if any(part is None for part in parts) and sum(len(part or b"") for part in parts) <= LARGEST:
+            return None
+        del self._parts[name]
+        return b"".join(part or b"" for part in parts)
+
+    async def answer(self, delivery: Delivery, code: int, result: Body | None = None) -> None:
+        """200 after the commit; 500 makes Feishu deliver again. A line that is gone makes it deliver again, too: nothing to do here."""
+        if delivery.frame is None or self._socket is None or self._ended:
+            return
+        try:
+            await self._socket.write(answered(delivery.frame, code, int((time.monotonic() - delivery.at) * 1000), result))
+        except (WebSocketException, OSError, sdk.EncodeError, sdk.ConnectionClosedException):
+            self.end()
+
+    def end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._heard.put_nowait(Delivery(self, "over"))
+
+    async def _beat(self, socket: _Socket) -> None:
+        """The SDK itself would notice a mute line after forty seconds, and say nothing."""
+        try:
+            while True:
+                await asyncio.sleep(self._pace.ping)
+                async with asyncio.timeout(self._pace.ping):
+                    await socket.ping()
+                self.pongs += 1
+        except (TimeoutError, WebSocketException, OSError):
+            self.end()
+
+    async def _ping_frames(self, socket: _Socket) -> None:
+        try:
+            await socket.ping_frames()
+        except (WebSocketException, OSError, sdk.ConnectionClosedException):
+            self.end()
+
+    async def close(self) -> None:
+        self._ended = True
+        socket, self._socket = self._socket, None
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if socket is not None:
+            await socket.close()
+
+
+def answered(frame: Any, code: int, spent: int, result: Body | None = None) -> bytes:
+    """The frame that answers ``frame``, byte for byte as the SDK's own client writes it. ``spent``: milliseconds; ``result``: of a callback."""
+    response = sdk.Response(code=code)
+    if code == HTTPStatus.OK:
+        header = frame.headers.add()
+        header.key, header.value = sdk.HEADER_BIZ_RT, str(spent)
+        if result is not None:
+            response.data = base64.b64encode((sdk.JSON.marshal(result) or "").encode())
+    frame.payload = (sdk.JSON.marshal(response) or "").encode()
+    return frame.SerializeToString()
+
+
+class Feed:
+    """The live side: one line, and whether it lives."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._heard: asyncio.Queue[Delivery] = asyncio.Queue()  # Feishu itself holds back: what is not answered comes again much later
+        self.line = Line(wire, self._heard)
+        self.heard = False  # whether the last take() brought any sign of life
+        self._pongs = 0
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncGenerator[Feed]:
+        """To one who uses it up."""
+        try:
+            yield self
+        finally:
+            await self.line.close()
+
+    async def take(self) -> list[Delivery]:
+        """All that is there, in order, waiting a second for the first. Raises NotReady when the line is gone."""
+        found: list[Delivery] = []
+        try:
+            async with asyncio.timeout(1.0):
+                found.append(await self._heard.get())
+        except TimeoutError:
+            self.heard = self.line.pongs != self._pongs
+            self._pongs = self.line.pongs
+            return []
+        self.heard = True
+        while not self._heard.empty():
+            found.append(self._heard.get_nowait())
+        over = [one for one in found if one.kind == "over"]
+        if over and len(found) == len(over):
+            raise NotReady("Feishu: the long connection was lost")
+        for one in over:  # first what it still said; then its end once more
+            self._heard.put_nowait(one)
+        return [one for one in found if one.kind != "over"]
+
+
+@asynccontextmanager
+async def feed(wire: Wire) -> AsyncGenerator[Feed]:
+    """Raises ChannelError when the line cannot be opened."""
+    made = Feed(wire)
+    try:
+        await made.line.open()
+        yield made
+    finally:
+        await made.line.close()
+
+
+__all__ = ["Delivery", "Feed", "Line", "Pace", "answered", "feed"]

@@ -1,0 +1,103 @@
+"""What an event leaves out and one more question tells: the message somebody answers to, forwarded messages, the chat of a reaction."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from channels.errors import AuthFailed, ChannelError
+from channels.feishu import inbound
+from channels.feishu.fields import Body, Malformed, soft, word
+from channels.feishu.history import History
+from channels.feishu.inbound import Place, Spoken, spoken_row
+from channels.feishu.memory import PATIENCE, Own
+
+_log = logging.getLogger(__name__)
+KEPT = 500
+QUOTE = 2000  # characters of a quoted message
+INSIDE = 20_000  # characters of forwarded messages
+FORWARDED = 100  # of them
+
+
+class Extras:
+    """Asked within PATIENCE; what cannot be had is left out, and the message goes on."""
+
+    def __init__(self, history: History, app: str, bot: str, own: Own) -> None:
+        self._history, self._app, self._bot, self._own = history, app, bot, own
+        self._quoted: OrderedDict[str, str] = OrderedDict()
+        self._inside: OrderedDict[str, str] = OrderedDict()
+
+    @property
+    def quoted(self) -> Mapping[str, str]:
+        return self._quoted
+
+    @property
+    def inside(self) -> Mapping[str, str]:
+        return self._inside
+
+    async def chat_of(self, payload: Body) -> str:
+        """Reactions name their message only; the chat is written into the event. "" when it cannot be found out."""
+        if inbound.kind_of(payload) not in {inbound.REACTED, inbound.UNREACTED}:
+            return ""
+        event = soft(payload, "event")
+        message = word(event, "message_id")
+        place = self._own.placed(message)
+        if place is None and message and word(event, "operator_type") != "app":
+            rows = await self._rows(message)
+            place = self._own.placed(message) if rows else None
+        if place is None:
+            return ""
+        event["chat_id"] = place[0]
+        return place[0]
+
+    async def learn(self, spoken: Spoken, place: Place) -> None:
+        """Raises AuthFailed."""
+        parent = spoken.parent
+        if parent and parent != spoken.topic and parent not in self._quoted:
+            rows = await self._rows(parent)
+            if rows:
+                self._keep(self._quoted, parent, _summary(rows[0], place)[:QUOTE])
+        if spoken.kind == "merge_forward":
+            rows = await self._rows(spoken.id)
+            lines = [_line(row, place) for row in rows[:FORWARDED] if row.id != spoken.id]
+            if lines:
+                self._keep(self._inside, spoken.id, "\n".join(["[forwarded messages]", *lines])[:INSIDE])
+
+    async def _rows(self, message: str) -> list[Spoken]:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                bodies = await self._history.message(message)
+        except AuthFailed:
+            raise
+        except (ChannelError, TimeoutError) as error:
+            _log.info("feishu: %s cannot be read: %s", message, error)
+            return []
+        rows: list[Spoken] = []
+        for body in bodies:
+            try:
+                rows.append(row := spoken_row(body))
+            except Malformed:
+                continue
+            if row.chat and not word(body, "upper_message_id"):
+                self._own.place(row.id, row.chat, row.topic)
+                if not row.person and row.sender == self._app:
+                    self._own.said(row.id)
+        return rows
+
+    def _keep(self, kept: OrderedDict[str, str], key: str, value: str) -> None:
+        kept[key] = value
+        while len(kept) > KEPT:
+            kept.popitem(last=False)
+
+
+def _summary(row: Spoken, place: Place) -> str:
+    try:
+        return inbound.summary(row, place)
+    except Malformed:
+        return "[a message that cannot be read]"
+
+
+def _line(row: Spoken, place: Place) -> str:
+    return f"{place.names.get(row.sender) or row.sender or 'somebody'}: {_summary(row, place)}"

@@ -1,0 +1,249 @@
+"""Feishu's events and rows of history as arrivals. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypedDict
+
+from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.feishu import content
+from channels.feishu.fields import Body, Malformed, body_of, milliseconds, moment, order, rows_of, soft, text_of, word
+from channels.text import clean, cleaned
+
+MESSAGE, RECALLED = "im.message.receive_v1", "im.message.recalled_v1"
+REACTED, UNREACTED = "im.message.reaction.created_v1", "im.message.reaction.deleted_v1"
+PRESSED = "card.action.trigger"
+
+
+def _nobody(message: str) -> str | None:  # noqa: ARG001 - the default of Place.topic_of
+    return None
+
+
+def _never(message: str) -> bool:  # noqa: ARG001 - the default of Place.is_ours and Place.follows
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What must be known to read an event: who we are, and what we remember."""
+
+    app: str  # cli_…: the account, and the sender of our own rows in the history
+    bot: str  # our bot's open_id: what a mention names
+    names: Mapping[str, str] = field(default_factory=dict[str, str])  # open_id -> name
+    follows: Callable[[str], bool] = _never  # (root): did we speak, or were we called, in this thread
+    is_ours: Callable[[str], bool] = _never  # (message): did we say it
+    topic_of: Callable[[str], str | None] = _nobody  # (message): the thread a message stands in, when it is known
+    quoted: Mapping[str, str] = field(default_factory=dict[str, str])  # message -> what it said, of those that were answered to
+    inside: Mapping[str, str] = field(default_factory=dict[str, str])  # message -> what the messages forwarded with it said
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A message as an event or a row of history tells it."""
+
+    id: str
+    chat: str
+    kind: str
+    content: str
+    ms: int
+    changed: int  # ms of its last change; 0: never
+    sender: str
+    person: bool  # said by a person: not by us, nor by another bot
+    root: str
+    parent: str
+    thread: str
+    mentions: tuple[tuple[str, str, str], ...]  # key in the content, open_id, name
+    deleted: bool = False
+
+    @property
+    def topic(self) -> str | None:
+        """Threads are named by their root; the root itself carries the thread's id as soon as there is one."""
+        return (self.root or self.id) if self.thread else None
+
+
+class _Common(TypedDict):
+    key: str
+    address: Address
+    person: Person
+    at: datetime
+    order: str
+
+
+def kind_of(payload: Body) -> str:
+    """The event's type; "" when there is none."""
+    return word(soft(payload, "header"), "event_type")
+
+
+def chat_of(payload: Body) -> str:
+    """The conversation an event belongs to; "" when it names none (reactions do not)."""
+    event = soft(payload, "event")
+    return word(soft(event, "message"), "chat_id") or word(event, "chat_id") or word(soft(event, "context"), "open_chat_id")
+
+
+def spoken_in(payload: Body) -> Spoken | None:
+    """The message of an event, None for other events. Raises Malformed."""
+    if kind_of(payload) != MESSAGE:
+        return None
+    event = body_of(payload, "event")
+    message, sender = body_of(event, "message"), body_of(event, "sender")
+    return Spoken(
+        id=text_of(message, "message_id"),
+        chat=text_of(message, "chat_id"),
+        kind=text_of(message, "message_type"),
+        content=text_of(message, "content", ""),
+        ms=milliseconds(message, "create_time"),
+        changed=0,
+        sender=text_of(body_of(sender, "sender_id", {}), "open_id", ""),
+        person=text_of(sender, "sender_type", "user") == "user",
+        root=text_of(message, "root_id", ""),
+        parent=text_of(message, "parent_id", ""),
+        thread=text_of(message, "thread_id", ""),
+        mentions=tuple((word(one, "key"), word(soft(one, "id"), "open_id"), word(one, "name")) for one in rows_of(message, "mentions")),
+    )
+
+
+def spoken_row(row: Body) -> Spoken:
+    """A row of "Get chat history". Raises Malformed."""
+    sender = body_of(row, "sender", {})
+    updated = bool(row.get("updated"))
+    return Spoken(
+        id=text_of(row, "message_id"),
+        chat=text_of(row, "chat_id", ""),
+        kind=text_of(row, "msg_type"),
+        content=text_of(body_of(row, "body", {}), "content", ""),
+        ms=milliseconds(row, "create_time"),
+        changed=milliseconds(row, "update_time") if updated else 0,
+        sender=text_of(sender, "id", ""),
+        person=text_of(sender, "sender_type", "") == "user",
+        root=text_of(row, "root_id", ""),
+        parent=text_of(row, "parent_id", ""),
+        thread=text_of(row, "thread_id", ""),
+        mentions=tuple((word(one, "key"), word(one, "id"), word(one, "name")) for one in rows_of(row, "mentions")),
+        deleted=bool(row.get("deleted")),
+    )
+
+
+def is_private(payload: Body) -> bool:
+    return word(soft(soft(payload, "event"), "message"), "chat_type") == "p2p"
+
+
+def read(payload: Body, place: Place) -> list[Arrival]:
+    """The arrivals of one event: one, or none when nobody spoke to us. Raises Malformed."""
+    found: Arrival | None = None
+    match kind_of(payload):
+        case "im.message.receive_v1":
+            spoken = spoken_in(payload)
+            found = message(spoken, place, private=is_private(payload)) if spoken is not None and spoken.person else None
+        case "im.message.recalled_v1":
+            found = _recalled(body_of(payload, "event"), place)
+        case "im.message.reaction.created_v1" | "im.message.reaction.deleted_v1" as kind:
+            found = _reaction(body_of(payload, "event"), place, added=kind == REACTED)
+        case "card.action.trigger":
+            found = _pressed(payload, place)
+        case _:
+            pass
+    return [] if found is None else [cleaned(found)]
+
+
+def message(spoken: Spoken, place: Place, *, private: bool) -> Inbound:
+    """An event's message, or a row of history: equal keys, because the key is the message's id ("Receive message": do not use event_id)."""
+    text, attachments = _said(spoken, place)
+    called = place.bot in {person for _, person, _ in spoken.mentions}
+    heard = private or called or place.is_ours(spoken.parent) or (spoken.topic is not None and place.follows(spoken.topic))
+    answers = spoken.parent if spoken.parent and spoken.parent != spoken.topic else ""
+    return Inbound(
+        **_common(spoken.id, spoken.chat, spoken.topic, _person(spoken.sender, place), spoken.ms, place),
+        message=MessageId(spoken.id),
+        text=text,
+        private=private,
+        addressed=heard,
+        attachments=attachments,
+        reply_to=MessageId(answers) if answers else None,
+        quoted=place.quoted.get(answers) if answers else None,
+    )
+
+
+def edited(spoken: Spoken, place: Place) -> Edited:
+    """Feishu announces no edit; the history shows the newest text, and that a message is gone."""
+    text = None if spoken.deleted else _said(spoken, place)[0]
+    at = max(spoken.changed, spoken.ms)
+    key = f"{spoken.id}/recalled" if spoken.deleted else f"{spoken.id}/edited/{at}"
+    common = _common(key, spoken.chat, spoken.topic, _person(spoken.sender, place), at, place)
+    return Edited(**common, message=MessageId(spoken.id), text=text)
+
+
+def summary(spoken: Spoken, place: Place) -> str:
+    """What a message said, in one piece, for those who answer to it."""
+    text, files = _said(spoken, place)
+    return "\n".join(part for part in (text, *(f"[file: {one.name}]" for one in files)) if part)
+
+
+def _said(spoken: Spoken, place: Place) -> tuple[str, tuple[Attachment, ...]]:
+    names = {key: (person, name) for key, person, name in spoken.mentions}
+
+    def named(key: str) -> str:
+        if key == "@_all":
+            return "@all"
+        person, name = names.get(key, ("", ""))
+        return f"@{name or place.names.get(person) or person or key.removeprefix('@_')}"
+
+    if spoken.kind == "merge_forward" and spoken.id in place.inside:
+        return clean(place.inside[spoken.id]), ()
+    found = content.read(spoken.id, spoken.kind, spoken.content, named)
+    text = found.text
+    us = next((named(key) for key, person, _ in spoken.mentions if person == place.bot), None)
+    if us is not None and spoken.kind in {"text", "post"}:  # a call of our bot at the start is an address, not a word
+        text = re.sub(rf"^\s*{re.escape(us)}[\s,:，：]*", "", text)
+    return clean(text), found.attachments
+
+
+def _recalled(event: Body, place: Place) -> Edited | None:
+    """im.message.recalled_v1 names the message and its chat, not who said it."""
+    target, chat, ms = text_of(event, "message_id"), text_of(event, "chat_id"), milliseconds(event, "recall_time")
+    if place.is_ours(target):
+        return None
+    common = _common(f"{target}/recalled", chat, place.topic_of(target), _person("", place), ms, place)
+    return Edited(**common, message=MessageId(target), text=None)
+
+
+def _reaction(event: Body, place: Place, *, added: bool) -> Reacted | None:
+    """im.message.reaction.created_v1 and .deleted_v1; those of apps are our own "typing", or another bot's."""
+    if word(event, "operator_type") == "app":
+        return None
+    target, ms = text_of(event, "message_id"), milliseconds(event, "action_time")
+    emoji = text_of(body_of(event, "reaction_type"), "emoji_type")
+    user = text_of(body_of(event, "user_id"), "open_id")
+    chat = word(event, "chat_id")
+    if not chat:
+        return None  # asked for elsewhere; a reaction to a message whose chat nobody knows concerns nobody
+    key = f"{target}/{emoji}/{user}/{ms}/{'+' if added else '-'}"
+    common = _common(key, chat, place.topic_of(target), _person(user, place), ms, place)
+    return Reacted(**common, message=MessageId(target), emoji=emoji, added=added)
+
+
+def _pressed(payload: Body, place: Place) -> Answer | None:
+    """card.action.trigger: the button's value is what render.py gave it."""
+    header, event = body_of(payload, "header"), body_of(payload, "event")
+    action, where, who = body_of(event, "action"), body_of(event, "context"), body_of(event, "operator")
+    value = body_of(action, "value", {})
+    choice = word(value, "choice")
+    if not choice:
+        return None
+    target, chat = text_of(where, "open_message_id"), word(value, "to") or text_of(where, "open_chat_id")
+    ms, event_id = milliseconds(header, "create_time"), text_of(header, "event_id")
+    common = _common(f"pressed/{event_id}", chat, word(value, "topic") or None, _person(text_of(who, "open_id"), place), ms, place)
+    return Answer(**common, message=MessageId(target), choice=choice, token=event_id)
+
+
+def _person(open_id: str, place: Place) -> Person:
+    return Person(PersonId(open_id), clean(place.names.get(open_id) or open_id))
+
+
+def _common(key: str, chat: str, topic: str | None, person: Person, ms: int, place: Place) -> _Common:
+    if not chat:
+        raise Malformed("chat_id is empty")
+    address = Address("feishu", place.app, ChatId(chat), TopicId(topic) if topic else None)
+    return {"key": key, "address": address, "person": person, "at": moment(ms), "order": order(ms)}

@@ -1,0 +1,278 @@
+"""Hearing Feishu: events become stored arrivals and only then are answered; a chat's live events wait behind its catch-up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any, cast
+
+from channels.contract import Address, Answer, Arrival, ChannelContext, ChatId, Clock, Inbound
+from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Rejected, Unavailable
+from channels.feishu import inbound
+from channels.feishu.client import Wire
+from channels.feishu.client_line import Delivery, Feed, feed
+from channels.feishu.enrich import Extras
+from channels.feishu.fields import Body, Malformed, moment, word
+from channels.feishu.history import Chat, History, Missed
+from channels.feishu.inbound import Place, Spoken
+from channels.feishu.memory import PRIVATE_NAME, Memory, Names, Own
+from channels.feishu.presses import Presses
+from channels.gaps import left_out
+from channels.quarantine import Quarantine
+from channels.text import cleaned
+
+_log = logging.getLogger(__name__)
+
+READERS = 4  # chats that are caught up at the same time
+PATIENCE = 2.0  # seconds for the question why a connection was lost
+_NOT_STORED: Body = {"toast": {"type": "error", "content": "ohmo could not store this. Please press again in a moment."}}
+
+
+class Listening:
+    """One ``receive``: from the opening of the long connection until it is gone."""
+
+    def __init__(
+        self, wire: Wire, context: ChannelContext, bot: str, *, names: Names, own: Own, presses: Presses, clock: Clock
+    ) -> None:  # fmt: skip
+        """``bot``: our bot's open_id."""
+        self._wire, self._context, self._clock = wire, context, clock
+        self._names, self._own, self._presses = names, own, presses
+        self._memory, self._history = Memory(), History(wire)
+        self._extras = Extras(self._history, wire.app, bot, own)
+        self._place = Place(
+            wire.app, bot, names.known, self._memory.follows, own.is_ours, own.topic_of, self._extras.quoted, self._extras.inside
+        )
+        self._listed = False  # until the chats are known every chat waits
+        self._behind: dict[str, Chat | None] = {}  # chats whose catch-up is not done
+        self._backlog: dict[str, list[tuple[Delivery, Body]]] = {}  # their live events, unanswered
+        self._aside = Quarantine(context.state / "malformed")
+
+    async def run(self, line: Feed | None) -> None:
+        """``line``: one that is open already, closed here. Raises ChannelError, or Unavailable from ``publish``."""
+        async with feed(self._wire) if line is None else line.lent() as opened:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._catch_up(group), name="feishu catch-up")
+                    await self._live(opened, group)
+            except BaseExceptionGroup as failed:
+                failure = _first(failed)
+                if isinstance(failure, NotReady):
+                    await self._ask_why()
+                raise failure from None
+
+    async def _ask_why(self) -> None:
+        """An app that was taken away is cut off without a word: AuthFailed is the truth then, and NotReady would only repeat the question."""
+        with contextlib.suppress(NotReady, RateLimited, Rejected, TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self._wire.call("GET", "/open-apis/bot/v3/info")
+
+    # live
+
+    async def _live(self, line: Feed, group: asyncio.TaskGroup) -> None:
+        while True:
+            deliveries = await line.take()
+            if line.heard:
+                self._context.heard()
+            ready: dict[str, list[tuple[Delivery, Body]]] = {}
+            for delivery in deliveries:
+                payload = self._decoded(delivery)
+                if payload is None:
+                    await delivery.line.answer(delivery, HTTPStatus.OK)  # answering otherwise would bring it again and again
+                    continue
+                chat = inbound.chat_of(payload) or await self._extras.chat_of(payload)
+                waits = not self._listed or chat in self._behind
+                (self._backlog if waits and chat else ready).setdefault(chat, []).append((delivery, payload))
+            if ready:
+                await _all(self._deliver(chat, events, group) for chat, events in ready.items())
+
+    def _decoded(self, delivery: Delivery) -> Body | None:
+        if delivery.frame is None:
+            self._pass_over("a frame that is none of the protocol's", delivery.raw)
+            return None
+        try:
+            payload: Any = json.loads(delivery.payload)
+        except (ValueError, RecursionError):
+            payload = None
+        if isinstance(payload, dict):
+            return cast("Body", payload)
+        self._pass_over("an event that is no JSON object", delivery.payload)
+        return None
+
+    async def _deliver(self, chat: str, events: list[tuple[Delivery, Body]], group: asyncio.TaskGroup) -> None:
+        """Store what the events say, then answer them. Unavailable answers 500: Feishu delivers again."""
+        try:
+            presses = await self._store(chat, [payload for _, payload in events])
+        except (Unavailable, ChannelError):
+            for delivery, payload in events:
+                pressed = inbound.kind_of(payload) == inbound.PRESSED  # callbacks are not delivered again: the person is told
+                await delivery.line.answer(
+                    delivery, HTTPStatus.OK if pressed else HTTPStatus.INTERNAL_SERVER_ERROR, _NOT_STORED if pressed else None
+                )
+            raise
+        for delivery, payload in events:
+            token = word(cast("Body", payload.get("header") or {}), "event_id")
+            if token in presses:
+                group.create_task(self._answer_press(delivery, token), name="feishu press")
+            else:
+                await delivery.line.answer(delivery, HTTPStatus.OK)
+
+    async def _answer_press(self, delivery: Delivery, token: str) -> None:
+        """Card callback: an answer within three seconds; the house's own words when they come in time."""
+        words = await self._presses.words(token, self._wire.pace.answer)
+        result: Body = {"toast": {"type": "info", "content": words}} if words else {}
+        await delivery.line.answer(delivery, HTTPStatus.OK, result)
+
+    async def _store(self, chat: str, payloads: list[Body]) -> set[str]:
+        """The tokens of the presses among them. Raises Unavailable, and ChannelError."""
+        if chat and not self._memory.knows(chat):
+            self._memory.load(chat, await self._context.cursor(chat))
+        arrivals: dict[str, Arrival] = {}
+        newest = 0
+        for payload in payloads:
+            try:
+                spoken = inbound.spoken_in(payload)
+                if spoken is not None:
+                    await self._know(spoken)
+                    newest = max(newest, spoken.ms)
+                for arrival in inbound.read(payload, self._place):
+                    arrivals.setdefault(arrival.key, arrival)
+                    self._follow(arrival, spoken)
+            except Malformed as error:
+                self._pass_over(f"an event of type {inbound.kind_of(payload) or 'nothing'}: {error}", payload)
+        if not arrivals:
+            return set()
+        if any(isinstance(said, Inbound) and said.private for said in arrivals.values()):
+            await self._meet(chat)
+        presses = {said.token for said in arrivals.values() if isinstance(said, Answer)}
+        for token in presses:
+            self._presses.expect(token)
+        batch = sorted(arrivals.values(), key=lambda arrival: arrival.order)
+        await self._context.publish(batch, self._memory.cursor(chat, newest) if chat and newest else None)
+        return presses
+
+    async def _meet(self, chat: str) -> None:
+        """Nobody lists one-to-one chats: who spoke to us there is remembered before what was said."""
+        if (cursor := self._memory.meet(chat)) is not None:
+            try:
+                await self._context.publish((), cursor)
+            except BaseException:
+                self._memory.forget(chat)
+                raise
+
+    async def _know(self, spoken: Spoken) -> None:
+        """What a message's arrival shows beside its own words: names, the quoted message, forwarded ones."""
+        for _, person, name in spoken.mentions:
+            self._names.tell(person, name)
+        self._own.place(spoken.id, spoken.chat, spoken.topic)
+        if spoken.person:
+            await asyncio.gather(self._names.learn([spoken.sender]), self._extras.learn(spoken, self._place))
+
+    def _follow(self, said: Arrival, spoken: Spoken | None) -> None:
+        """A thread in which we were called stays ours to hear, also after a restart: it travels in the cursor."""
+        if isinstance(said, Inbound) and said.addressed and said.address.topic is not None and spoken is not None and not said.private:
+            self._memory.follow(said.address.chat, said.address.topic, spoken.thread)
+
+    def _pass_over(self, what: str, frame: object) -> None:
+        self._aside.keep(frame)
+        _log.warning("feishu: %s (%d so far); it was skipped, the connection goes on", what, self._aside.count)
+
+    # catch-up
+
+    async def _catch_up(self, group: asyncio.TaskGroup) -> None:
+        self._memory.load_private(await self._context.cursor(PRIVATE_NAME))
+        chats = [Chat(chat, private=True) for chat in self._memory.private]
+        try:
+            chats += await self._history.groups()
+        except Rejected as refused:
+            await self._context.missed(f"{refused}. What was said in Feishu groups while ohmo was away may be missing.")
+        self._behind.update({chat.id: chat for chat in chats})
+        self._behind.update({chat: None for chat in self._backlog if chat not in self._behind})
+        self._listed = True
+        todo = list(self._behind)
+        await _all(self._read(todo, group) for _ in range(READERS))
+
+    async def _read(self, todo: list[str], group: asyncio.TaskGroup) -> None:
+        """One of the readers: chats in which somebody is speaking now come first."""
+        while todo:
+            chat = next((chat for chat in todo if chat in self._backlog), todo[0])
+            todo.remove(chat)
+            known = self._behind[chat]
+            if known is not None:
+                await self._read_one(known)
+            while events := self._backlog.pop(chat, []):
+                await self._deliver(chat, events, group)
+            del self._behind[chat]  # nothing was awaited since the backlog was empty: no event can slip between
+
+    async def _read_one(self, chat: Chat) -> None:
+        age, most = self._context.catch_up
+        self._memory.load(chat.id, await self._context.cursor(chat.id))
+        since, fence = self._memory.since(chat.id), self._clock() - age
+        try:
+            missed = await self._history.missed(chat, since, self._memory.threads(chat.id), fence, most)
+        except Rejected as refused:
+            _log.warning("feishu: %s: what was missed cannot be read: %s", chat.id, refused)
+            await self._context.missed(f"{refused}. What was said on Feishu while ohmo was away may be missing.")
+            return
+        for what, row in missed.unreadable:
+            self._pass_over(what, row)
+        for row in missed.ours:
+            self._own.said(row.id)
+            self._own.place(row.id, chat.id, row.topic)
+        arrivals = await self._arrivals(chat, missed)
+        await self._confess(chat, missed)
+        if arrivals or missed.left:
+            newest = max((row.ms for row in missed.said + missed.left), default=0)
+            await self._context.publish(arrivals, self._memory.cursor(chat.id, newest))
+
+    async def _arrivals(self, chat: Chat, missed: Missed) -> list[Arrival]:
+        found: list[Arrival] = []
+        for spoken in missed.said + missed.changed:
+            if not spoken.person:
+                continue
+            try:
+                await self._know(spoken)
+                is_change = spoken in missed.changed
+                said = inbound.edited(spoken, self._place) if is_change else inbound.message(spoken, self._place, private=chat.private)
+            except Malformed as error:
+                self._pass_over(f"a row of the history of {chat.id}: {error}", {"message_id": spoken.id, "content": spoken.content})
+                continue
+            found.append(cleaned(said))
+            self._follow(found[-1], spoken)
+        return sorted(found, key=lambda arrival: arrival.order)
+
+    async def _confess(self, chat: Chat, missed: Missed) -> None:
+        """The fence is never silent: said where somebody may be waiting, else to the owner."""
+        left = [row for row in missed.left if row.person]
+        if not left and not missed.more:
+            return
+        called = any(person == self._place.bot for row in left for _, person, _ in row.mentions)
+        here = chat.private or called or missed.more
+        address = Address("feishu", self._wire.app, ChatId(chat.id)) if here else None
+        times, where = [moment(row.ms) for row in left], "here" if here else f"on Feishu in {chat.id}"
+        fence = self._context.catch_up
+        await self._context.missed(left_out(times, fence, where=where, key="channels.feishu.catch_up", more=missed.more), address)
+
+
+async def _all(works: Iterable[Any]) -> None:
+    """Runs them side by side, all of them to their end; then the first failure is raised."""
+    results = await asyncio.gather(*works, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What really failed: refused credentials before anything else."""
+    failures: list[BaseException] = []
+    todo: list[BaseException] = [group]
+    while todo:
+        one = todo.pop(0)
+        if isinstance(one, BaseExceptionGroup):
+            todo = [*cast("BaseExceptionGroup[BaseException]", one).exceptions, *todo]
+        else:
+            failures.append(one)
+    return next((one for one in failures if isinstance(one, AuthFailed)), failures[0])

@@ -1,0 +1,173 @@
+"""What Feishu does not say again: how far each chat was read, which threads are ours to follow, whose message is whose, who is called what."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from channels.contract import Cursor
+from channels.errors import AuthFailed, ChannelError, Rejected
+from channels.feishu.client import Wire
+from channels.feishu.fields import soft, word
+
+FOLLOWED = 50  # threads per chat; they travel in its cursor
+KEPT = 4000  # messages whose place, and own messages whose id, are remembered
+NAMED = 5000
+PRIVATE = 1000  # one-to-one chats; "Obtain groups where the bot is in" lists none of them
+PRIVATE_NAME = "p2p"  # of their cursor
+PATIENCE = 1.5  # seconds for names and quotes before a message goes on without
+
+
+class Own:
+    """What was sent and seen since this adapter was made; lives as long as it."""
+
+    def __init__(self) -> None:
+        self._ours: OrderedDict[str, None] = OrderedDict()
+        self._placed: OrderedDict[str, tuple[str, str | None]] = OrderedDict()
+
+    def said(self, message: str) -> None:
+        _keep(self._ours, message, None, KEPT)
+
+    def is_ours(self, message: str) -> bool:
+        return message in self._ours
+
+    def place(self, message: str, chat: str, topic: str | None) -> None:
+        _keep(self._placed, message, (chat, topic), KEPT)
+
+    def placed(self, message: str) -> tuple[str, str | None] | None:
+        return self._placed.get(message)
+
+    def topic_of(self, message: str) -> str | None:
+        return self._placed.get(message, ("", None))[1]
+
+    def newest_in(self, chat: str, topic: str | None) -> str | None:
+        """The last message of a person there."""
+        places = reversed(self._placed.items())
+        return next((message for message, place in places if place == (chat, topic) and message not in self._ours), None)
+
+
+@dataclass(slots=True)
+class _Chat:
+    since: int = 0  # ms of the newest message that was published
+    threads: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])  # root message -> the thread's id
+
+
+class Memory:
+    """Chats as their cursors tell them."""
+
+    def __init__(self) -> None:
+        self._chats: dict[str, _Chat] = {}
+        self._private: OrderedDict[str, None] = OrderedDict()
+
+    def knows(self, chat: str) -> bool:
+        return chat in self._chats
+
+    def load(self, chat: str, value: str | None) -> None:
+        """From a cursor; one that cannot be read counts as none, which only fetches more than needed."""
+        known, body = self._chats.setdefault(chat, _Chat()), _decoded(value)
+        since, threads = body.get("since"), soft(body, "threads")
+        if isinstance(since, int) and since >= 0:
+            known.since = max(known.since, since)
+        known.threads.update({root: thread for root, thread in threads.items() if isinstance(thread, str)})
+
+    def cursor(self, chat: str, newest: int) -> Cursor:
+        """The chat's cursor with everything up to ``newest`` read; never goes back."""
+        known = self._chats.setdefault(chat, _Chat())
+        known.since = max(known.since, newest)
+        return Cursor(chat, json.dumps({"since": known.since, "threads": dict(known.threads)}))
+
+    def since(self, chat: str) -> int:
+        return self._chats.setdefault(chat, _Chat()).since
+
+    def threads(self, chat: str) -> Mapping[str, str]:
+        return dict(self._chats.setdefault(chat, _Chat()).threads)
+
+    def follow(self, chat: str, root: str, thread: str) -> None:
+        _keep(self._chats.setdefault(chat, _Chat()).threads, root, thread, FOLLOWED)
+
+    def follows(self, root: str) -> bool:
+        return any(root in chat.threads for chat in self._chats.values())
+
+    def load_private(self, value: str | None) -> None:
+        chats = _decoded(value).get("chats")
+        for chat in cast("list[object]", chats) if isinstance(chats, list) else []:
+            if isinstance(chat, str):
+                _keep(self._private, chat, None, PRIVATE)
+
+    def meet(self, chat: str) -> Cursor | None:
+        """The list of one-to-one chats with a new one in it; None when it was there."""
+        if chat in self._private:
+            return None
+        _keep(self._private, chat, None, PRIVATE)
+        return Cursor(PRIVATE_NAME, json.dumps({"chats": list(self._private)}))
+
+    def forget(self, chat: str) -> None:
+        """It could not be stored that we met."""
+        self._private.pop(chat, None)
+
+    @property
+    def private(self) -> Collection[str]:
+        return tuple(self._private)
+
+
+class Names:
+    """People's names by open_id ("Obtain user information"), asked once each. A name that cannot be had in time is the id."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._known: OrderedDict[str, str] = OrderedDict()
+        self._allowed = True
+
+    @property
+    def known(self) -> Mapping[str, str]:
+        return self._known
+
+    def tell(self, open_id: str, name: str) -> None:
+        """A name that came by itself: mentions carry one."""
+        if open_id and name:
+            _keep(self._known, open_id, name, NAMED)
+
+    async def learn(self, people: Collection[str]) -> None:
+        """Raises AuthFailed; anything else only leaves ids in place of names."""
+        missing = [person for person in people if person and person not in self._known]
+        if not missing or not self._allowed:
+            return
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.gather(*(self._ask(person) for person in missing))
+        except TimeoutError:
+            return
+
+    async def _ask(self, person: str) -> None:
+        try:
+            uri = "/open-apis/contact/v3/users/:user_id"
+            found = await self._wire.call("GET", uri, paths={"user_id": person}, query={"user_id_type": "open_id"})
+        except AuthFailed:
+            raise
+        except Rejected:  # without the scope, or outside the app's range of people: asking again changes nothing
+            self._allowed = bool(self._known)
+            self.tell(person, person)
+            return
+        except ChannelError:
+            return
+        user = soft(found, "user")
+        self.tell(person, word(user, "name") or word(user, "nickname") or word(user, "en_name") or person)
+
+
+def _keep(kept: OrderedDict[str, Any], key: str, value: Any, most: int) -> None:
+    kept[key] = value
+    kept.move_to_end(key)
+    while len(kept) > most:
+        kept.popitem(last=False)
+
+
+def _decoded(value: str | None) -> dict[str, Any]:
+    try:
+        body: Any = json.loads(value or "{}")
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", body) if isinstance(body, dict) else {}

@@ -1,0 +1,128 @@
+"""Cards that are written to while they are read (Feishu docs: "Streaming updates"): the entity, its growing text, its end."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from channels.contract import Clock
+from channels.errors import AuthFailed, ChannelError, RateLimited, Rejected
+from channels.feishu.client import Refused, Wire
+from channels.feishu.fields import Body, word
+from channels.feishu.render import ELEMENT, streaming
+
+_log = logging.getLogger(__name__)
+KEPT = 500  # streams, and entities made for a send that is still to be repeated
+CLOSED = 300309  # "streaming mode is closed": Feishu does that ten minutes after it was opened
+BUSY = frozenset({200810, 11310, 230099, 300309})  # the card is in streaming mode, or somebody is pressing it
+_LARGEST = 2**31 - 1
+
+
+@dataclass(slots=True)
+class _Stream:
+    card: str
+    sequence: int = 0
+
+
+class Streams:
+    """By message. Nothing here is needed after a restart: the final text goes to the message, not to the entity."""
+
+    def __init__(self, wire: Wire, clock: Clock) -> None:
+        self._wire, self._clock = wire, clock
+        self._entities: OrderedDict[str, str] = OrderedDict()  # key of the send -> card_id: a repeat of it must show the same card
+        self._streams: OrderedDict[str, _Stream] = OrderedDict()
+        self._able = True
+
+    async def begin(self, key: str, card: Body) -> Body | None:
+        """What a message holds that shows a new entity ("Create card entity"); None: streams cannot be had now, send the card itself."""
+        if not self._able:
+            return None
+        if key not in self._entities:
+            body = {"type": "card_json", "data": json.dumps(streaming(card), ensure_ascii=False, separators=(",", ":"))}
+            try:
+                made = await self._wire.call("POST", "/open-apis/cardkit/v1/cards", body=body)
+            except AuthFailed:
+                raise
+            except Rejected as refused:
+                self._able = False
+                _log.warning("feishu: no streaming cards, answers grow by edits instead: %s", refused)
+                return None
+            except ChannelError as error:
+                _log.info("feishu: this answer grows by edits: %s", error)
+                return None
+            if not (card_id := word(made, "card_id")):
+                return None
+            self._entities[key] = card_id
+            while len(self._entities) > KEPT:
+                self._entities.popitem(last=False)
+        return {"type": "card", "data": {"card_id": self._entities[key]}}
+
+    def shown(self, key: str, message: str) -> None:
+        """The message of the send stands: its newer texts are streamed from now on."""
+        if (card := self._entities.get(key)) is not None:
+            self._streams[message] = _Stream(card)
+            while len(self._streams) > KEPT:
+                self._streams.popitem(last=False)
+
+    async def write(self, message: str, text: str) -> bool:
+        """False: it has no stream (any more), edit it instead. Raises AuthFailed, RateLimited, NotReady."""
+        stream = self._streams.get(message)
+        if stream is None:
+            return False
+        uri, paths = "/open-apis/cardkit/v1/cards/:card_id/elements/:element_id/content", {"card_id": stream.card, "element_id": ELEMENT}
+        try:
+            try:
+                await self._wire.call("PUT", uri, paths=paths, body={"content": text, "sequence": self._next(stream)})
+            except Refused as refused:
+                if refused.code != CLOSED:
+                    raise
+                await self._set(stream, on=True)
+                await self._wire.call("PUT", uri, paths=paths, body={"content": text, "sequence": self._next(stream)})
+        except Rejected as refused:
+            _log.info("feishu: the stream of %s ended: %s", message, refused)
+            del self._streams[message]
+            return False
+        return True
+
+    async def end(self, message: str) -> None:
+        """Before the final text, which is a card of its own; a stream that stays open would say "generating" for ten minutes."""
+        stream = self._streams.pop(message, None)
+        if stream is None:
+            return
+        try:
+            await self._set(stream, on=False)
+        except (AuthFailed, RateLimited):
+            self._streams[message] = stream
+            raise
+        except ChannelError as error:
+            _log.info("feishu: the stream of %s could not be closed: %s", message, error)
+
+    async def end_of_earlier_life(self, message: str) -> bool:
+        """Another process began it. Whether it was closed. ("Convert ID": the entity behind a message.)"""
+        try:
+            found = await self._wire.call("POST", "/open-apis/cardkit/v1/cards/id_convert", body={"message_id": message})
+            if not (card := word(found, "card_id")):
+                return False
+            await self._set(_Stream(card), on=False)
+        except Rejected:
+            return False
+        return True
+
+    async def _set(self, stream: _Stream, *, on: bool) -> None:
+        """Update card settings."""
+        settings = json.dumps({"config": {"streaming_mode": on}})
+        body = {"settings": settings, "sequence": self._next(stream)}
+        await self._wire.call("PATCH", "/open-apis/cardkit/v1/cards/:card_id/settings", paths={"card_id": stream.card}, body=body)
+
+    def _next(self, stream: _Stream) -> int:
+        """Must grow with every call, also over lives (300317): seconds, and one more where that is not enough. An int32."""
+        stream.sequence = min(_LARGEST, max(stream.sequence + 1, _seconds(self._clock)))
+        return stream.sequence
+
+
+def _seconds(clock: Callable[[], datetime]) -> int:
+    return int(clock().timestamp())

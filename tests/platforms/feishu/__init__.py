@@ -1,0 +1,1 @@
+"""Loopback Feishu for tests."""
