@@ -1,40 +1,58 @@
-"""Making a Feishu or Lark app: scopes to import, events to subscribe (open.feishu.cn, "Permission list" and "Event list")."""
+"""Making a Feishu or Lark app: the scopes to paste, the events to subscribe to, and where its id and secret are."""
 
 from __future__ import annotations
 
 import json
 
-from channels.setup import Ask, Document, Setup
+from channels.feishu import FEISHU, LARK
+from channels.setup import Ask, Document, Known, Setup
 
+# Each scope with what needs it: "Scope list" of the Developer Console.
 SCOPES = (
+    "im:message",  # read and send messages, Get the content of a specified message
+    "im:message:send_as_bot",  # Send message, Reply message
+    "im:message:update",  # Update message card
+    "im:message:recall",  # Recall message
+    "im:message.p2p_msg:readonly",  # what people write to the bot
+    "im:message.group_at_msg:readonly",  # what mentions it
+    "im:message.group_msg",  # what else is said in its groups: context, threads without a mention, catch-up
+    "im:message:readonly",  # Get chat history
+    "im:message.reactions:read",  # reactions
+    "im:message.reactions:write_only",  # the typing reaction
+    "im:resource",  # files both ways
+    "im:chat:readonly",  # the groups it is in
     "cardkit:card:write",  # streaming cards
     "contact:user.base:readonly",  # names
-    *("im:chat:readonly", "im:message", "im:message.group_at_msg:readonly", "im:message.group_msg", "im:message.p2p_msg:readonly"),
-    *("im:message.reactions:read", "im:message:send_as_bot", "im:message:update", "im:resource"),
 )
 EVENTS = ("im.message.receive_v1", "im.message.recalled_v1", "im.message.reaction.created_v1", "im.message.reaction.deleted_v1")
-CALLBACKS = ("card.action.trigger",)
 
 
 def scopes() -> str:
-    """What *Permissions & Scopes*, *Batch import/export scopes* takes."""
+    """The JSON to paste under *Permissions & Scopes*, *Batch import/export scopes*."""
     return json.dumps({"scopes": {"tenant": list(SCOPES), "user": []}}, indent=2) + "\n"
+
+
+def _after(known: Known) -> tuple[str, ...]:
+    console = f"{known.get('domain') or FEISHU}/app/{known.get('app_id') or ''}".rstrip("/")
+    return (
+        f"Start ohmo, then in {console} → Events & Callbacks: subscription mode *persistent connection* for events and for callbacks",
+        f"Events: add {', '.join(EVENTS)}; Callbacks: add card.action.trigger (without it buttons answer 200340)",
+        "Version Management & Release → create a version and publish it: nothing before it counts",
+        "In Feishu: find the bot by its name and write to it, or add it to a group and mention it",
+    )
 
 
 SETUP = Setup(
     steps=(
-        "https://open.feishu.cn/app (Lark: https://open.larksuite.com/app) → Create Custom App",
-        "Add Features → Bot → Add",
-        "Permissions & Scopes → Batch import/export scopes → paste {feishu-scopes.json} → Next",
-        "Events & Callbacks → Event Configuration → Subscription mode: Receive events through persistent connection (start ohmo first, the page looks for it)",
-        f"Events & Callbacks → Add Events: {', '.join(EVENTS)}; Callback Configuration, same mode: {', '.join(CALLBACKS)}",
-        "Version Management & Release → Create a version → Apply for release (an administrator approves)",
+        f"{FEISHU}/app (Lark: {LARK}/app) → Create Custom App; Features → Bot → add",
+        "Permissions & Scopes → Batch import/export scopes → paste {feishu-scopes.json}",
+        "Credentials & Basic Info → App ID begins with cli_, App Secret beside it",
     ),
     asks=(
-        Ask("app_id", "App ID (cli_…)", "open.feishu.cn/app, your app, Credentials & Basic Info", secret=True),
-        Ask("app_secret", "App Secret", "open.feishu.cn/app, your app, Credentials & Basic Info", secret=True),
-        Ask("domain", "Domain (https://open.larksuite.com for Lark)", "where your app was made", default="https://open.feishu.cn"),
+        Ask("app_id", "App ID (cli_…)", "Developer Console, your app, Credentials & Basic Info", secret=True),
+        Ask("app_secret", "App Secret", "Developer Console, your app, Credentials & Basic Info", secret=True),
+        Ask("domain", f"Domain ({FEISHU}, or {LARK} for Lark)", "the address of your Developer Console", default=FEISHU),
     ),
     documents=(Document("feishu-scopes.json", lambda _: scopes()),),
-    after=lambda _: ("In Feishu: search for the bot and write to it, or add it to a group and mention it",),
+    after=_after,
 )

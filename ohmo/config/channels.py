@@ -16,7 +16,6 @@ from ohmo.config.source import Path, Plain, Problem, Source
 
 POLICY_KEYS = tuple(ChannelPolicy.model_fields)
 ON_BY_DEFAULT = ("web",)
-LATER = ("feishu",)  # named in config.example.yaml, built later
 LITERAL = "a secret stands in a file that others can read; run chmod 600 on it, or write env:NAME"
 
 
@@ -93,10 +92,7 @@ def _open_all(channels: Sequence[RawChannel], manifests: Mapping[str, Manifest])
     for raw in channels:
         manifest = manifests.get(raw.name)
         if manifest is None:
-            if raw.name in LATER and not raw.enabled:
-                continue
-            text = "this channel comes in a later version; remove it or set enabled: false" if raw.name in LATER else ""
-            problems.append(raw.source.problem(raw.path, text or unknown_name("channel", raw.name, sorted(manifests))))
+            problems.append(raw.source.problem(raw.path, unknown_name("channel", raw.name, sorted(manifests))))
         elif raw.enabled:
             settings, wrong = _decode(raw, manifest)
             problems += wrong

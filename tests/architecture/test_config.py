@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from channels.contract import Manifest
 from channels.registry import discover
-from ohmo.config.channels import LATER, POLICY_KEYS
+from ohmo.config.channels import POLICY_KEYS
 from ohmo.config.load import Config, load
 from ohmo.config.models import ChannelPolicy, Job, McpServer, Remote, Written
 from ohmo.config.problems import keys_at
@@ -82,7 +82,7 @@ def test_the_example_names_every_key_of_every_channel_with_its_default(channel: 
 def test_the_example_names_every_shared_key_once() -> None:
     table: Any = example().data["channels"]
     assert set(POLICY_KEYS) <= set(table["slack"])
-    assert set(table) == {*manifests(), *LATER}
+    assert set(table) == set(manifests())
 
 
 def test_every_line_with_a_value_says_what_it_is_for() -> None:
