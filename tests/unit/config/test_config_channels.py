@@ -105,8 +105,7 @@ def test_a_wrong_type_of_a_platform_key_has_its_line(home: Path) -> None:
 
 
 def test_an_unknown_channel_is_named_with_the_nearest_one(home: Path) -> None:
-    assert refused(home, "channels: {slak: {}}
-") == ["config.yaml:1: channels.slak: there is no channel 'slak', did you mean slack?"]
+    assert refused(home, "channels: {slak: {}}\n") == ["config.yaml:1: channels.slak: there is no channel 'slak', did you mean slack?"]
 
 
 def test_several_accounts_of_one_platform_have_names(home: Path) -> None:
