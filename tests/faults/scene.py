@@ -53,6 +53,7 @@ class Scene:
             "telegram": f"dm:{5_000 + next(self._numbers)}",
             "slack": "group",
             "discord": f"dm:{next(self._numbers)}",
+            "feishu": f"dm:{5_000 + next(self._numbers)}",
             "web": f"dm:{secrets.token_hex(4)}",
         }[on]
 

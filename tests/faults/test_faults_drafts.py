@@ -20,3 +20,16 @@ async def test_a_draft_that_was_shown_becomes_the_answer(stage: Stage, failpoint
         await scene.check(again=True)
         if failpoint == "model.chunk=kill@9":
             assert drafted, "no draft stood when it was killed: this test proves nothing"
+
+
+@pytest.mark.parametrize("failpoint", ["model.chunk=kill@9", "send.accepted=kill@1"])
+async def test_a_streaming_card_that_was_shown_becomes_the_answer(stage: Stage, failpoint: str) -> None:
+    async with stage("feishu") as scene:
+        await scene.daemon.start(failpoint)
+        marker = await scene.says("#chunks{10} #pace{0.3}", on="feishu")
+        await scene.daemon.died()
+        await scene.daemon.start()
+        await scene.check(again=True)
+        (answer,) = await scene.answers(marker)
+        row = scene.rigs["feishu"].world.find(answer.id)
+        assert not scene.rigs["feishu"].world.entities[row["card_id"]]["streaming"], "it says no more that it is being written"

@@ -17,7 +17,7 @@ PATH = (
     "send.accepted=kill@2",
 )  # fmt: skip
 EVERYWHERE = ("inbound.stored=kill@2", "model.chunk=kill@5", "outbox.before=kill@2", "outbox.committed=kill@2", "send.accepted=kill@2")
-HERE = {"slack": "dm:ada", "matrix": "dm:ada", "web": "dm:ada", "telegram": "dm:ada", "discord": "dm:ada"}
+HERE = {"slack": "dm:ada", "matrix": "dm:ada", "web": "dm:ada", "telegram": "dm:ada", "discord": "dm:ada", "feishu": "dm:ada"}
 
 
 async def survives(scene: Scene, on: str, failpoint: str, within: float = 12) -> None:
@@ -55,6 +55,12 @@ async def test_discord_survives_a_kill_at_every_step(stage: Stage, failpoint: st
     """Also a kill before the very first direct message is stored: the session of the life before still has it."""
     async with stage("discord") as scene:
         await survives(scene, "discord", failpoint)
+
+
+@pytest.mark.parametrize("failpoint", EVERYWHERE)
+async def test_feishu_survives_a_kill_at_every_step(stage: Stage, failpoint: str) -> None:
+    async with stage("feishu") as scene:
+        await survives(scene, "feishu", failpoint)
 
 
 @pytest.mark.parametrize("failpoint", EVERYWHERE)

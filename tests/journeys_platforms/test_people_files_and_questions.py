@@ -19,7 +19,7 @@ from tests.faults.directed_model import MARKER
 from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
 
-PLATFORMS = ("telegram", "slack", "discord", "matrix")
+PLATFORMS = ("telegram", "slack", "discord", "matrix", "feishu")
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 
 
@@ -81,6 +81,14 @@ async def shares(scene: Scene, on: str, name: str, media: str, content: bytes) -
         case "discord":
             stored = rig.server.world.store(name, content) | {"content_type": media}
             rig.server.world.says("look at this", "dm:ada", attachments=[stored])
+        case "feishu":
+            is_picture = media.startswith("image/")
+            key = rig.world.keep("image" if is_picture else "file", name, content)
+            if is_picture:
+                words = [[{"tag": "text", "text": "look at this"}], [{"tag": "img", "image_key": key}]]
+                rig.world.sends("oc_dmada", "ou_ada", "post", {"title": "", "content": words})
+            else:
+                rig.world.sends("oc_dmada", "ou_ada", "file", {"file_key": key, "file_name": name})
         case _:
             kind = "m.image" if media.startswith("image/") else "m.file"
             info = {"mimetype": media, "size": len(content)}
