@@ -133,17 +133,27 @@ class Wire:
 
     async def download(self, uri: str, paths: Mapping[str, str], query: Mapping[str, str], into: Path, limit: int) -> str:
         """The bytes of a resource into ``into``; its media type. Raises Rejected for more than ``limit`` bytes."""
-        request = self._request("GET", uri, paths, query, None, None)
-        wire = self._open_transport()
         method = _method(uri)
+        for last in (False, True):
+            token = await self._tenant_token()
+            answer = await self._fetched(self._request("GET", uri, paths, query, None, None), token, into, limit)
+            if isinstance(answer, str):
+                return answer
+            if answer.get("code") not in _STALE or last:
+                self._data(method, answer, once=False)
+                raise Rejected(f"Feishu: {method}: no file came back")
+            self._token = "" if token == self._token else self._token
+        raise AssertionError("unreachable")
+
+    async def _fetched(self, request: sdk.BaseRequest, token: str, into: Path, limit: int) -> str | Body:
+        """The media type, or the answer that came instead of a file."""
+        wire, method = self._open_transport(), _method(request.uri or "")
         try:
-            made = wire.request(request, await self._tenant_token(), self.pace.upload)
-            response = await wire.http.send(made, stream=True)
+            response = await wire.http.send(wire.request(request, token, self.pace.upload), stream=True)
             try:
                 if response.status_code != HTTPStatus.OK or "application/json" in response.headers.get("content-type", ""):
                     await response.aread()
-                    self._judge(method, response, once=False)
-                    raise Rejected(f"Feishu: {method}: no file came back")
+                    return self._judge(method, response, once=False)
                 await _save(response, into, limit)
                 return response.headers.get("content-type", "").partition(";")[0].strip()
             finally:
@@ -191,15 +201,12 @@ class Wire:
             token = await self._tenant_token()
             request = self._request(verb, uri, paths, query, body, files)
             answer = await self._send(method, request, token, once=once)
-            if answer.get("code") in _STALE:
-                if token == self._token:
-                    self._token = ""  # it was revoked before its time
-                if not last:
-                    for held in cast("dict[str, tuple[str, IO[bytes]]]", files or {}).values():
-                        held[1].seek(0)
-                    continue  # refused before anything was carried out: asking again shows nothing twice
-                raise self._no_credentials(method, int(answer["code"]), word(answer, "msg"))
-            return self._data(method, answer, once=once)
+            if answer.get("code") not in _STALE or last:
+                return self._data(method, answer, once=once)
+            self._token = "" if token == self._token else self._token  # it was revoked before its time
+            for held in cast("dict[str, tuple[str, IO[bytes]]]", files or {}).values():
+                held[1].seek(0)
+            # refused before anything was carried out: asking again shows nothing twice
         raise AssertionError("unreachable")
 
     def _request(
@@ -264,6 +271,8 @@ class Wire:
 
     def _data(self, method: str, answer: Body, *, once: bool) -> Body:
         code, reason = int(answer["code"]), word(answer, "msg")
+        if code in _STALE:
+            raise self._no_credentials(method, code, reason)
         if code == 0:
             return soft(answer, "data") if "data" in answer else answer  # "Obtain bot information" has no data
         if code in _CREDENTIALS:

@@ -17,6 +17,7 @@ from channels.feishu.render import ELEMENT, streaming
 
 _log = logging.getLogger(__name__)
 KEPT = 500  # streams, and entities made for a send that is still to be repeated
+AHEAD = 100_000  # of any sequence that another process can have reached in a stream's ten minutes
 CLOSED = 300309  # "streaming mode is closed": Feishu does that ten minutes after it was opened
 BUSY = frozenset({200810, 11310, 230099, 300309})  # the card is in streaming mode, or somebody is pressing it
 _LARGEST = 2**31 - 1
@@ -107,7 +108,7 @@ class Streams:
             found = await self._wire.call("POST", "/open-apis/cardkit/v1/cards/id_convert", body={"message_id": message})
             if not (card := word(found, "card_id")):
                 return False
-            await self._set(_Stream(card), on=False)
+            await self._set(_Stream(card, _seconds(self._clock) + AHEAD), on=False)
         except Rejected:
             return False
         return True

@@ -1,0 +1,143 @@
+"""What was said on Feishu while nobody listened: fetched once, fenced, counted aloud (faults.md rows 27 to 30)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from channels.contract import Edited
+from channels.testing import FakeContext
+from tests.platforms.feishu.rig import FeishuRig, rig
+from tests.platforms.feishu.rules import Rules
+
+
+@pytest.fixture
+async def feishu() -> AsyncIterator[FeishuRig]:
+    async with rig(Rules(retry_after=())) as made:  # no repetition helps: the history alone has to
+        yield made
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> FakeContext:
+    return FakeContext(tmp_path)
+
+
+@asynccontextmanager
+async def receiving(feishu: FeishuRig, context: FakeContext) -> AsyncIterator[None]:
+    channel = feishu.channel()
+    async with channel.connect():
+        task = asyncio.create_task(channel.receive(context))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_direct_chats_and_groups_are_read_from_where_they_were_left(feishu: FeishuRig, context: FakeContext) -> None:
+    async with receiving(feishu, context):
+        await feishu.says("hi")
+        await feishu.says("hello", chat="group")
+        await context.texts(2)
+    await feishu.says("while away, directly")
+    await feishu.says("while away, in the group", chat="group")
+    async with receiving(feishu, context):
+        await context.texts(4)
+        await feishu.says("and now")
+        assert sorted(await context.texts(5)) == ["and now", "hello", "hi", "while away, directly", "while away, in the group"]
+    away = {said.text: said for said in context.messages}
+    assert (away["while away, directly"].private, away["while away, in the group"].addressed) == (True, True)
+
+
+async def test_threads_are_containers_of_their_own_and_are_read_too(feishu: FeishuRig, context: FakeContext) -> None:
+    async with receiving(feishu, context):
+        root = await feishu.says("a topic", chat="group")
+        await feishu.says("in it", chat="group", topic=root)
+        await context.texts(2)
+    await feishu.says("later in it", chat="group", topic=root, mention=False)
+    async with receiving(feishu, context):
+        await context.texts(3)
+    said = context.messages[-1]
+    assert (said.text, said.address.topic, said.addressed) == ("later in it", root, True), "a thread we were called in is followed"
+
+
+async def test_edits_and_recalls_of_the_time_away_are_found(feishu: FeishuRig, context: FakeContext) -> None:
+    async with receiving(feishu, context):
+        edited, recalled = await feishu.says("helo"), await feishu.says("never mind")
+        await context.texts(2)
+    feishu.world.changes(edited, "hello")
+    await feishu.deletes(recalled)
+    async with receiving(feishu, context):
+        await context.until(lambda now: sum(isinstance(one, Edited) for one in now.arrivals) == 2)
+    changes = {one.message: one.text for one in context.arrivals if isinstance(one, Edited)}
+    assert changes == {edited: "hello", recalled: None}
+
+
+async def test_the_fence_leaves_out_the_older_ones_and_says_how_many(feishu: FeishuRig, tmp_path: Path) -> None:
+    context = FakeContext(tmp_path, most=3)
+    async with receiving(feishu, context):
+        await feishu.says("before")
+        await context.texts(1)
+    for number in range(8):
+        await feishu.says(f"n{number}")
+    async with receiving(feishu, context):
+        assert await context.texts(4) == ["before", "n5", "n6", "n7"]
+        await context.until(lambda now: bool(now.gaps))
+    ((text, address),) = context.gaps
+    assert "5 messages" in text
+    assert "channels.feishu.catch_up" in text
+    assert address is not None
+    assert address.chat == "oc_dmada"
+
+
+async def test_messages_older_than_the_fence_are_counted_not_heard(feishu: FeishuRig, tmp_path: Path) -> None:
+    context = FakeContext(tmp_path, oldest=timedelta(hours=1))
+    async with receiving(feishu, context):
+        await feishu.says("before")
+        await context.texts(1)
+    row = feishu.world.says("oc_dmada", "ou_ada", "long ago")
+    since = int(feishu.world.rows["oc_dmada"][0]["create_time"])
+    row["create_time"] = row["update_time"] = str(since - 7_200_000 + 1)
+    feishu.world.rows["oc_dmada"].sort(key=lambda one: int(one["create_time"]))
+    await feishu.says("just now")
+    async with receiving(feishu, context):
+        assert await context.texts(2) == ["before", "just now"]
+
+
+async def test_many_pages_of_history_are_all_read(feishu: FeishuRig, tmp_path: Path) -> None:
+    context = FakeContext(tmp_path, most=500)
+    async with receiving(feishu, context):
+        await feishu.says("before")
+        await context.texts(1)
+    for number in range(120):
+        await feishu.says(f"n{number}")
+    async with receiving(feishu, context):
+        assert (await context.texts(121))[1:] == [f"n{number}" for number in range(120)]
+
+
+async def test_a_history_that_is_refused_is_told_to_the_owner_with_the_scope(feishu: FeishuRig, context: FakeContext) -> None:
+    feishu.server.scopes_missing.add("im/v1/chats")
+    async with receiving(feishu, context):
+        await context.until(lambda now: bool(now.gaps))
+        await feishu.says("still heard")
+        assert await context.texts(1) == ["still heard"]
+    assert "scope:im/v1/chats" in context.gaps[0][0]
+
+
+async def test_live_events_of_a_chat_wait_behind_its_catch_up(feishu: FeishuRig, context: FakeContext) -> None:
+    async with receiving(feishu, context):
+        await feishu.says("before")
+        await context.texts(1)
+    await feishu.says("missed")
+    channel = feishu.channel()
+    async with channel.connect():
+        await feishu.says("live")  # it waits in the open line while the history is not read yet
+        task = asyncio.create_task(channel.receive(context))
+        assert await context.texts(3) == ["before", "missed", "live"]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
