@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from channels.contract import Address, Arrival, ChatId, Choice, Outbound, Part
 from channels.discord import inbound as discord_inbound
 from channels.discord import render as discord_render
+from channels.feishu import inbound as feishu_inbound
+from channels.feishu import render as feishu_render
 from channels.matrix import inbound as matrix_inbound
 from channels.matrix import render as matrix_render
 from channels.slack import inbound as slack_inbound
@@ -93,6 +95,40 @@ def discord(text: str, name: str) -> tuple[Arrival, ...]:
     return tuple(arrival for event, data in events for arrival in discord_inbound.read(event, data, place, name))
 
 
+def feishu(text: str, name: str) -> tuple[Arrival, ...]:
+    place = feishu_inbound.Place("cli_1", "ou_ohmo", {"ou_ada": name}, quoted={"om_0": text})
+    sender = {"sender_id": {"open_id": "ou_ada"}, "sender_type": "user"}
+    mentions = [{"key": "@_user_1", "id": {"open_id": "ou_bob"}, "name": name}]
+    contents = [
+        ("text", {"text": text}),
+        ("text", {"text": f"@_user_1 {text}"}),
+        ("post", {"title": name, "content": [[{"tag": "text", "text": text}, {"tag": "a", "text": name, "href": text}]]}),
+        ("file", {"file_key": f"file_{text}", "file_name": name}),
+        ("interactive", {"title": name, "elements": [[{"tag": "text", "text": text}]]}),
+        ("vote", {"topic": text, "options": [name]}),
+    ]
+    events: list[tuple[str, dict[str, Any]]] = []
+    for kind, content in contents:
+        row = {
+            "message_id": "om_1",
+            "chat_id": "oc_1",
+            "chat_type": "p2p",
+            "message_type": kind,
+            "content": json.dumps(content),
+            "parent_id": "om_0",
+        }
+        events.append(
+            (feishu_inbound.MESSAGE, {"sender": sender, "message": {**row, "create_time": "1700000000000", "mentions": mentions}})
+        )
+    reaction = {"message_id": "om_1", "chat_id": "oc_1", "reaction_type": {"emoji_type": text}, "operator_type": "user"}
+    events.append((feishu_inbound.REACTED, {**reaction, "user_id": {"open_id": "ou_ada"}, "action_time": "1700000000000"}))
+    where = {"open_message_id": "om_1", "open_chat_id": "oc_1"}
+    events.append((feishu_inbound.PRESSED, {"operator": {"open_id": "ou_ada"}, "action": {"value": {"choice": text}}, "context": where}))
+    header = {"event_id": "e1", "create_time": "1700000000000"}
+    payloads = [{"header": {**header, "event_type": kind}, "event": event} for kind, event in events]
+    return tuple(arrival for payload in payloads for arrival in feishu_inbound.read(payload, place))
+
+
 def matrix(text: str, name: str) -> tuple[Arrival, ...]:
     room = matrix_inbound.Room("!r:h", {"@ada:h": name, "@ohmo:h": "ohmo", "@bob:h": text})
     lens = matrix_inbound.Lens("@ohmo:h", room, "0001")
@@ -123,7 +159,7 @@ def strings(value: object, where: str = "") -> Iterator[tuple[str, str]]:
             yield from strings(item, where)
 
 
-@pytest.mark.parametrize("platform", [telegram, slack, discord, matrix])
+@pytest.mark.parametrize("platform", [telegram, slack, discord, feishu, matrix])
 @settings(deadline=None)  # a busy machine
 @given(text=words, name=words)
 def test_whatever_is_typed_can_be_stored_and_deceives_nobody(platform: Any, text: str, name: str) -> None:
@@ -136,7 +172,7 @@ FAMILY = "👩\u200d👩\u200d👧\u200d👦 👩🏽\u200d💻 🏳️\u200d�
 LEGAL = f"שלום مرحبا नमस्ते क्\u200dष می\u200cخواهم {FAMILY} e\u0301 é \u200fעברית\u200e 𝔘𝔫𝔦 日本"
 
 
-@pytest.mark.parametrize("platform", [telegram, slack, discord, matrix])
+@pytest.mark.parametrize("platform", [telegram, slack, discord, feishu, matrix])
 def test_legal_text_of_any_script_stays_as_it_is(platform: Any) -> None:
     assert platform(LEGAL, "Ada")[0].text == LEGAL
 
@@ -145,6 +181,7 @@ RENDERS = {
     "telegram": (telegram_render, "5"),
     "slack": (slack_render, "D0ADA"),
     "discord": (discord_render, "2"),
+    "feishu": (feishu_render, "oc_1"),
     "matrix": (matrix_render, "!r:h"),
 }
 
@@ -176,5 +213,18 @@ def test_an_emoji_of_several_is_never_torn_at_a_cut(platform: str, plain: bool) 
     assert len(parts) > 1
     for part in parts:
         body = json.loads(part.payload)
-        text = body["content"]["body"] if platform == "matrix" else body["body"]["content"] if platform == "discord" else body["text"]
+        text = _shown(platform, body)
         assert re.fullmatch(f"({one})+", text)
+
+
+def _shown(platform: str, body: dict[str, Any]) -> str:
+    match platform:
+        case "matrix":
+            return body["content"]["body"]
+        case "discord":
+            return body["body"]["content"]
+        case "feishu":
+            element = body["card"]["body"]["elements"][0]
+            return element["content"] if element["tag"] == "markdown" else element["text"]["content"]
+        case _:
+            return body["text"]
