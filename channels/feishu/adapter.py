@@ -235,6 +235,8 @@ class Feishu:
         if not message:
             raise Ambiguous("Feishu: im/v1/messages: answered without message_id")
         self._own.said(message)
+        if chat := word(data, "chat_id"):
+            self._own.place(message, chat, word(data, "root_id") or None if word(data, "thread_id") else None)
         try:
             at = moment(milliseconds(data, "create_time"))
         except Malformed:

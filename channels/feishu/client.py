@@ -67,9 +67,9 @@ class _Transport(sdk.Transport):
 
     def __init__(self, config: sdk.Config, pace: Pace) -> None:
         self._config, self._pace = config, pace
-        loopback = is_loopback(config.domain)
+        loopback, encrypted = is_loopback(config.domain), config.domain.startswith("https:")  # plain http needs no TLS context
         timeout = httpx.Timeout(pace.call, connect=pace.connect)
-        self.http = httpx.AsyncClient(timeout=timeout, trust_env=not loopback, verify=not loopback, follow_redirects=False)
+        self.http = httpx.AsyncClient(timeout=timeout, trust_env=not loopback, verify=encrypted, follow_redirects=False)
 
     def request(self, request: sdk.BaseRequest, token: str | None, timeout: float | None = None) -> httpx.Request:
         option = sdk.RequestOption()

@@ -19,10 +19,11 @@ from websockets.exceptions import WebSocketException
 
 from channels.errors import NotReady
 from channels.feishu import client_sdk as sdk
-from channels.feishu.client import Pace, Wire
+from channels.feishu.client import TOO_MANY, Pace, Wire
 from channels.feishu.fields import Body
 from channels.quarantine import SIZE
 
+HANDSHAKE_REFUSED = 514  # handshake-status
 MOST_PARTS = 1000  # of one split message, and split messages that are incomplete at the same time
 LARGEST = 16 << 20  # bytes of one joined message
 PATIENCE = 30.0  # seconds for the other parts of a split message
@@ -124,8 +125,11 @@ class Line:
                 await socket.open(config)
         except TimeoutError:
             raise NotReady(f"Feishu: long connection: no handshake within {self._pace.connect:g} s") from None
-        except (sdk.ClientException, sdk.ServerException) as refused:
-            raise self._wire.no_line(refused.code, str(refused.args[0] if refused.args else "")) from refused
+        except sdk.ClientException as refused:  # 403, or 514 for too many connections: the SDK's way to say which of the two 514s it was
+            code = TOO_MANY if refused.code == HANDSHAKE_REFUSED else refused.code
+            raise self._wire.no_line(code, str(refused.args[0] if refused.args else "")) from refused
+        except sdk.ServerException as refused:
+            raise NotReady(f"Feishu: long connection: {refused}") from refused
         except (WebSocketException, OSError, KeyError, ValueError) as error:
             raise NotReady(f"Feishu: long connection: {type(error).__name__}: {error}") from error
         self._tasks = [asyncio.create_task(self._beat(socket), name="feishu heartbeat")]

@@ -55,14 +55,11 @@ def message_of(target: str) -> str:
 
 
 def mark(part: Part) -> Part:
-    """The same post with a visible doubt; edits and deletions show nothing twice, and a file is marked by a line before it."""
-    body = json.loads(part.payload)
-    if part.kind == "post":
-        body["card"]["body"]["elements"].append({"tag": "markdown", "content": MARK})
-    elif part.kind == "file":
-        body["marked"] = True
-    else:
+    """The same post with a visible doubt; edits and deletions show nothing twice, and a file's message has no room for words."""
+    if part.kind != "post":
         return part
+    body = json.loads(part.payload)
+    body["card"]["body"]["elements"].append({"tag": "markdown", "content": MARK})
     return replace(part, payload=_frozen(body))
 
 

@@ -9,6 +9,14 @@ from pathlib import Path
 
 from ohmo.contracts.messages import Image
 
+# What the first characters of base64 say a picture is. A platform may announce every picture as PNG; both model services refuse a wrong name.
+_TRUE_TYPES = {"/9j/": "image/jpeg", "iVBORw": "image/png", "R0lGOD": "image/gif", "UklGR": "image/webp"}
+
+
+def true_type(data: str, announced: str) -> str:
+    """The media type of a base64 picture by its own first bytes, else as announced."""
+    return next((kind for head, kind in _TRUE_TYPES.items() if data.startswith(head)), announced)
+
 
 async def read(images: Sequence[Image]) -> dict[Path, str | None]:
     """Base64 by path; None where the file cannot be read any more."""

@@ -15,6 +15,7 @@ from ohmo.contracts.messages import CallResult, CallStarted, Compaction, Image, 
 from ohmo.contracts.provider import ModelRequest, Section, ToolSpec
 from ohmo.providers.exchanges import GO_ON, MISSING_RESULT, NOTHING_SAID, SUMMARY_BEFORE, exchange
 from ohmo.providers.models import known, plain_name
+from ohmo.providers.pictures import true_type
 from ohmo.providers.scroll import Picture, Scroll
 
 MARK = b',"cache_control":{"type":"ephemeral"}}'
@@ -93,7 +94,7 @@ def _user_block(block: Text | Image, picture: Picture) -> bytes:
     data = picture(block)
     if data is None:
         return dump({"type": "text", "text": f"(the image {block.path.name} is no longer there)"})
-    return dump({"type": "image", "source": {"type": "base64", "media_type": block.media_type, "data": data}})
+    return dump({"type": "image", "source": {"type": "base64", "media_type": true_type(data, block.media_type), "data": data}})
 
 
 def _result(step: CallResult, scroll: Scroll, picture: Picture) -> bytes:

@@ -14,6 +14,7 @@ from ohmo.contracts.messages import CallResult, CallStarted, Compaction, Image, 
 from ohmo.contracts.provider import ModelRequest
 from ohmo.providers.exchanges import GO_ON, MISSING_RESULT, NOTHING_SAID, SUMMARY_BEFORE, exchange
 from ohmo.providers.openai.dialect import Dialect
+from ohmo.providers.pictures import true_type
 from ohmo.providers.scroll import Picture, Scroll
 
 _PARTS = b"\x00"  # stands before a fragment that is a list of parts; JSON never holds this byte
@@ -96,7 +97,7 @@ def _part(block: Text | Image, picture: Picture) -> bytes:
     data = picture(block)
     if data is None:
         return dump({"type": "text", "text": f"(the image {block.path.name} is no longer there)"})
-    return dump({"type": "image_url", "image_url": {"url": f"data:{block.media_type};base64,{data}"}})
+    return dump({"type": "image_url", "image_url": {"url": f"data:{true_type(data, block.media_type)};base64,{data}"}})
 
 
 def _result(step: CallResult, scroll: Scroll, picture: Picture) -> bytes:

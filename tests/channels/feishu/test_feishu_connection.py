@@ -88,7 +88,8 @@ async def test_every_refusal_of_the_endpoint_has_its_word(feishu: FeishuRig, cod
     ("headers", "failure"),
     [
         ({"Handshake-Status": "403", "Handshake-Msg": "forbidden"}, AuthFailed),
-        ({"Handshake-Status": "514", "Handshake-Msg": "many", "Handshake-Autherrcode": "1000040350"}, AuthFailed),
+        ({"Handshake-Status": "514", "Handshake-Msg": "many", "Handshake-Autherrcode": "1000040350"}, NotReady),
+        ({"Handshake-Status": "514", "Handshake-Msg": "ticket", "Handshake-Autherrcode": "1000040346"}, NotReady),
         ({"Handshake-Status": "1", "Handshake-Msg": "busy"}, NotReady),
         ({}, NotReady),
     ],
