@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run install test check bench lock clean torture
+.PHONY: run install test check bench lock clean torture reference
 
 run: install  ## start the daemon in the foreground; it prints a one-time link to the chat in the browser
 	@$(BIN)/ohmo run
@@ -40,6 +40,9 @@ check: $(VENV)/.installed-dev  ## style, types and the house rules
 bench: $(VENV)/.installed-dev  ## what ohmo costs beside the model (docs/benchmarks.md); TABLE=folder of the tokenizer
 	@for one in overhead history start kills; do echo "$$one"; $(BIN)/python -m benchmarks.$$one || exit 1; done
 	@echo tokens; $(BIN)/python -m benchmarks.tokens $(if $(TABLE),--table $(TABLE))
+
+reference: $(VENV)/.installed  ## docs/reference anew, from the code
+	@$(BIN)/python -m ohmo.cli.reference
 
 lock:  ## for maintainers, needs uv: new lock files without any registry host in them
 	uv pip compile pyproject.toml --extra all --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \

@@ -26,6 +26,7 @@ from ohmo.assembly.channels import wire
 from ohmo.assembly.house import House, build_house
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.upkeep import keep_backups, let_go
+from ohmo.assembly.watching import spans
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 from ohmo.control.server import Doors
@@ -277,13 +278,17 @@ async def living(config: Config, seams: Seams, *, notes: Callable[[], Sequence[s
         await store.reclaim(seams.owner)
         model = await build_model(config, seams)
         stack.push_async_callback(model.aclose)
-        house = await build_house(config, seams, store, wired, model, warnings=warnings)
+        watcher = spans(seams.environ)
+        house = await build_house(config, seams, store, wired, model, warnings=warnings, sent=watcher.sent if watcher is not None else None)
         broken = house.truth.warnings
         house.truth.warnings = lambda: (*notes(), *broken())
         doors = await stack.enter_async_context(house.control.serving())
         group = await stack.enter_async_context(_tasks())
         for name, work in _lives(house, config):
             group(name, work)
+        if watcher is not None:
+            stack.push_async_callback(asyncio.to_thread, watcher.close)
+            group("traces", lambda: watcher.run(house.bus.outbound.listen))
         house.truth.ready = True
         group("model.warm", lambda: _warm(house))
         if warnings:

@@ -7,13 +7,16 @@ What does not fit into the queue or onto the disk is counted, and the count is w
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import logging
 import os
 import queue
 import re
+import shutil
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Collection, Generator, Mapping, MutableMapping
 from contextlib import contextmanager
@@ -91,19 +94,21 @@ class Redactor:
 
 
 class RotatingFile:
-    """Appends lines; at ``max_bytes`` the file becomes ``.1`` and the oldest of ``keep`` goes. Any OSError is the caller's to survive."""
+    """Appends lines; at ``max_bytes``, and at the first line of a new day (UTC), the file becomes ``.1.gz`` and the oldest of ``keep`` goes.
+    Any OSError is the caller's to survive."""
 
-    def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
-        self._path, self._max, self._keep = path, max_bytes, keep
+    def __init__(self, path: Path, max_bytes: int, keep: int, today: Callable[[], int] = lambda: int(time.time() // 86_400)) -> None:
+        self._path, self._max, self._keep, self._today = path, max_bytes, keep, today
         self._file: BinaryIO | None = None
-        self._size = 0
+        self._size = self._day = 0
 
     def write(self, line: bytes) -> None:
         """Raises OSError; the next call starts afresh."""
         try:
-            if self._file is not None and self._size + len(line) > self._max:
-                self._rotate()
             if self._file is None:
+                self._open()
+            if self._size and (self._size + len(line) > self._max or self._day != self._today()):
+                self._rotate()
                 self._open()
             assert self._file is not None
             written = self._file.write(line)
@@ -126,20 +131,38 @@ class RotatingFile:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._file = os.fdopen(handle, "ab", buffering=0)
-        self._size = os.fstat(handle).st_size
+        found = os.fstat(handle)
+        self._size, self._day = found.st_size, int(found.st_mtime // 86_400) if found.st_size else self._today()
         if self._size and os.pread(handle, 1, self._size - 1) not in (b"\n", b""):  # a line was cut by a full disk or a kill
             self._size += self._file.write(b"\n")
 
     def _rotate(self) -> None:
         self.close()
         for number in range(self._keep - 1, 0, -1):
-            older = self._numbered(number)
-            if older.exists():
-                older.replace(self._numbered(number + 1))
-        self._path.replace(self._numbered(1))
+            for ending in ("", ".gz"):
+                older = self._numbered(number, ending)
+                if older.exists():
+                    older.replace(self._numbered(number + 1, ending))
+                    self._numbered(number + 1, "" if ending else ".gz").unlink(missing_ok=True)
+        plain = self._numbered(1, "")
+        self._path.replace(plain)
+        self._compress(plain)
 
-    def _numbered(self, number: int) -> Path:
-        return self._path.with_name(f"{self._path.name}.{number}")
+    def _compress(self, plain: Path) -> None:
+        """What cannot be compressed (no room for both) stays as it is."""
+        packed = self._numbered(1, ".gz")
+        try:
+            with plain.open("rb") as old, packed.open("wb") as raw:
+                os.fchmod(raw.fileno(), 0o600)
+                with gzip.GzipFile("", "wb", 6, raw) as file:
+                    shutil.copyfileobj(old, file)
+        except OSError:
+            packed.unlink(missing_ok=True)
+            return
+        plain.unlink()
+
+    def _numbered(self, number: int, ending: str) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}{ending}")
 
 
 class Writer:

@@ -19,6 +19,7 @@ from ohmo.assembly.fetching import Fetching
 from ohmo.assembly.plans import Plans
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.status import Truth
+from ohmo.assembly.watching import Sent, WatchedSender
 from ohmo.assembly.webhooks import build_hooks
 from ohmo.bus import MessageBus
 from ohmo.bus.bus import Seated
@@ -125,7 +126,14 @@ def commands() -> Mapping[str, Command]:
 
 
 async def build_house(
-    config: Config, seams: Seams, store: HouseStore, wired: Wired, model: build.Model, *, warnings: tuple[str, ...]
+    config: Config,
+    seams: Seams,
+    store: HouseStore,
+    wired: Wired,
+    model: build.Model,
+    *,
+    warnings: tuple[str, ...],
+    sent: Sent | None = None,
 ) -> House:
     """Reads who is known; everything else waits for the daemon."""
     known, questions = commands(), OpenQuestions(store)
@@ -138,7 +146,11 @@ async def build_house(
     wired.door.access = access
     await questions.refresh()
     knot = _Knot(store=store)
-    bus = MessageBus(seat=access.seat, accept=knot.accept, tell=knot.tell, failpoint=seams.failpoint, bound=config.limits.queue)
+    metrics = Metrics() if config.control.metrics else None
+    bus = MessageBus(
+        seat=access.seat, accept=knot.accept, tell=knot.tell, failpoint=seams.failpoint, bound=config.limits.queue,
+        acknowledged=metrics.acknowledged if metrics is not None else None,
+    )  # fmt: skip
     owners = owners_of(config.owner, named.named)
     dashboard = INDOORS if wired.browser is None else DASHBOARD
     notices = Notices(store, owners, address_of=knot.address, new_id=seams.new_id, clock=seams.clock, dashboard=dashboard)
@@ -146,7 +158,7 @@ async def build_house(
     agent = build_agent(config, seams, model, store.grants, clockwork.tools(store.thread))
     fetching = Fetching(Media(config.home.media), knot.fetch)
     knot.pool = pool = _pool(config, seams, store, agent, Plans(config, agent, access), bus, fetching, notices, wired, knot, clockwork)
-    knot.board = board = Switchboard(wired.links, _board_parts(seams, store, bus, pool, notices, known))
+    knot.board = board = Switchboard(wired.links, _board_parts(seams, store, bus, pool, notices, known, sent))
     truth = Truth(
         store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken), clockwork.scheduler.report
     )
@@ -158,7 +170,7 @@ async def build_house(
             failpoint=seams.failpoint, card=clockwork.cards,
         )
     )  # fmt: skip
-    control = _control(config, seams, store, bus, board, access, truth, desk, wired, clockwork)
+    control = _control(config, seams, store, bus, board, access, truth, desk, wired, clockwork, metrics)
     watch = Clockwatch(seams.clock, store.rebase)
     return House(store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams, clockwork, watch)
 
@@ -194,7 +206,7 @@ def _pool(
 
 
 def _board_parts(
-    seams: Seams, store: HouseStore, bus: MessageBus, pool: Pool, notices: Notices, known: Mapping[str, Command]
+    seams: Seams, store: HouseStore, bus: MessageBus, pool: Pool, notices: Notices, known: Mapping[str, Command], sent: Sent | None
 ) -> BoardParts:
     paces: OrderedDict[int, Pace] = OrderedDict()
 
@@ -207,6 +219,8 @@ def _board_parts(
         return pace
 
     def sender(channel: Channel) -> Sender:
+        if sent is not None:
+            return WatchedSender(channel, sent, store, clock=seams.clock, pace=pace_of(channel), failpoint=seams.failpoint)
         return Sender(channel, store, clock=seams.clock, pace=pace_of(channel), failpoint=seams.failpoint)
 
     def drafts(channel: Channel, link: LinkSettings) -> Drafts:
@@ -231,6 +245,7 @@ def _control(
     desk: HouseDesk,
     wired: Wired,
     clockwork: Clockwork,
+    metrics: Metrics | None,
 ) -> Control:
     granting = Granting(desk.thread, seams.new_id, seams.clock)
     ports = Ports(
@@ -242,4 +257,4 @@ def _control(
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = seams.environ.get("XDG_RUNTIME_DIR")
     place = Place(config.home.root / "run", listen, frozenset(config.control.names), Path(runtime) if runtime else None)
-    return Control(ports, place, Metrics() if config.control.metrics else None, new_id=seams.new_id, clock=seams.clock)
+    return Control(ports, place, metrics, new_id=seams.new_id, clock=seams.clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -33,22 +34,25 @@ class Batch:
 class MessageBus:
     """``seat`` decides where an arrival belongs; ``accept`` stores a batch in one transaction; ``tell`` is called in commit order with
     what is new. ``bound``: batches that may wait; when it is reached publish waits, and so does the platform.
+    ``acknowledged`` is told the seconds from receipt to commit of every batch.
     ``inbound`` batches are handed to the store one after the other without waiting for each commit: the writer groups them."""
 
     def __init__(
-        self, *, seat: Callable[[Arrival], Seat], accept: Accept, tell: Tell, failpoint: Callable[[str], None], bound: int = 1024
-    ) -> None:
+        self, *, seat: Callable[[Arrival], Seat], accept: Accept, tell: Tell, failpoint: Callable[[str], None], bound: int = 1024,
+        acknowledged: Callable[[float], None] | None = None,
+    ) -> None:  # fmt: skip
         self.inbound: asyncio.Queue[Batch] = asyncio.Queue(bound)
         self.outbound = EventStream(bound)
         self._seat, self._accept, self._tell, self._failpoint = seat, accept, tell, failpoint
         self._width = asyncio.Semaphore(64)
-        self._stopped = False
+        self._stopped, self._acknowledged = False, acknowledged
 
     async def publish(
         self, arrivals: Sequence[Arrival], cursor: CursorSave | None = None, *, settings: ThreadSettings | None = None
     ) -> list[Accepted]:
         """Returns after the commit. ``settings``: chosen with these arrivals, for their threads. Raises Unavailable (nothing may be acknowledged)
         and LeaseLost (the cursor is fenced off)."""
+        received = time.monotonic()
         if arrivals:  # a cursor alone is no message
             self._failpoint("inbound.received")
         batch = Batch(tuple(arrivals), cursor, settings, asyncio.get_running_loop().create_future())
@@ -58,6 +62,8 @@ class MessageBus:
         found = await batch.stored
         if arrivals:
             self._failpoint("inbound.stored")
+            if self._acknowledged is not None:
+                self._acknowledged(time.monotonic() - received)
         return found
 
     async def run(self) -> None:

@@ -21,8 +21,11 @@ class TextDelta(OfTurn):
 
 @dataclass(frozen=True, slots=True)
 class ModelDone(OfTurn):
+    """``seconds``: from the request to the end of the reply."""
+
     text: str
     usage: Usage
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

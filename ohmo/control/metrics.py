@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from ohmo.contracts.events import Event, ModelDone, TextDelta, TurnEnded, TurnStarted
+from ohmo.contracts.events import Event, ModelDone, TextDelta, ToolDone, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.reports import Counts
 from ohmo.contracts.status import HouseStatus
 
@@ -21,8 +21,13 @@ _LONG = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 90
 
 @dataclass(slots=True)
 class _Turn:
+    """``elsewhere``: seconds the model and tools took; tools at the same time count once."""
+
     began: float
     spoke: bool = False
+    elsewhere: float = 0.0
+    tools: int = 0
+    since: float = 0.0
 
 
 class _Depths(Collector):
@@ -52,7 +57,7 @@ class _Depths(Collector):
 
 
 class Metrics:
-    """``event`` is told everything a turn says; ``acknowledged`` and ``overhead`` are called by who can measure them. Times are seconds."""
+    """``event`` is told everything a turn says, ``acknowledged`` every commit of a batch. Times are seconds."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -65,13 +70,11 @@ class Metrics:
         self._first = Histogram("ohmo_first_token_seconds", "From a turn's start to its first text", buckets=_LONG, registry=self._registry)
         self._overhead = Histogram("ohmo_overhead_seconds", "Turn time outside model and tools", buckets=_SHORT, registry=self._registry)
         self._tokens = Counter("ohmo_model_tokens_total", "Tokens of all model calls of turns", ("kind",), registry=self._registry)
+        self._kinds = [self._tokens.labels(kind) for kind in ("input", "cached", "written", "output")]
         self._cost = Counter("ohmo_model_cost_usd_total", "Cost of all model calls of turns", registry=self._registry)
 
     def acknowledged(self, seconds: float) -> None:
         self._ack.observe(seconds)
-
-    def overhead(self, seconds: float) -> None:
-        self._overhead.observe(seconds)
 
     def event(self, thread: str, event: Event) -> None:
         """Never fails; a turn whose start was dropped is not timed."""
@@ -84,11 +87,23 @@ class Metrics:
                 self._first.observe(self._monotonic() - turn.began)
             case ModelDone():
                 usage = event.usage
-                for kind, count in (("input", usage.input), ("cached", usage.cached), ("written", usage.written), ("output", usage.output)):
-                    self._tokens.labels(kind).inc(count)
+                for counter, count in zip(self._kinds, (usage.input, usage.cached, usage.written, usage.output), strict=True):
+                    counter.inc(count)
                 self._cost.inc(usage.micro_usd / 1_000_000)
+                if (turn := self._turns.get(event.turn)) is not None:
+                    turn.elsewhere += event.seconds
+            case ToolStarted() if (turn := self._turns.get(event.turn)) is not None:
+                if turn.tools == 0:
+                    turn.since = self._monotonic()
+                turn.tools += 1
+            case ToolDone() if (turn := self._turns.get(event.turn)) is not None and turn.tools:
+                turn.tools -= 1
+                if turn.tools == 0:
+                    turn.elsewhere += self._monotonic() - turn.since
             case TurnEnded() if (turn := self._turns.pop(event.turn, None)) is not None:
-                self._turn.observe(self._monotonic() - turn.began)
+                spent = self._monotonic() - turn.began
+                self._turn.observe(spent)
+                self._overhead.observe(max(0.0, spent - turn.elsewhere))
             case _:
                 pass
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 
@@ -44,10 +45,11 @@ class Reasoner:
 
     async def _ask(self, turn: str, request: ModelRequest, ledger: Ledger) -> AsyncGenerator[Thought]:
         reply: Reply | None = None
+        asked = answered = time.monotonic()
         async with aclosing(closable(self._call(request))) as events:
             async for event in events:
                 if isinstance(event, Reply):
-                    reply = event
+                    reply, answered = event, time.monotonic()
                 elif isinstance(event, Notice):
                     yield Status(turn, event.line)
                 elif isinstance(event, Restarted):
@@ -58,4 +60,4 @@ class Reasoner:
         if reply is None:
             raise CutOff
         await ledger.record(reply.step, usage=reply.usage)
-        yield ModelDone(turn, text_of(reply.step), reply.usage)
+        yield ModelDone(turn, text_of(reply.step), reply.usage, answered - asked)

@@ -151,7 +151,7 @@ class Drafts:
             case TextDelta(_, text):
                 slot.text = text if slot.void else slot.text + text
                 slot.void, slot.activity.line = False, ""
-            case ModelDone(_, _, usage):
+            case ModelDone(_, _, usage, _):
                 slot.void = True
                 slot.activity.asked(usage)
                 return  # nothing new to see: what it said is there, and a footer alone is no news

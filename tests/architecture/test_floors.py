@@ -34,6 +34,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.media",
         "ohmo.ids",
         "ohmo.failpoints",
+        "ohmo.tracing",
         "channels",
     ),
     3: (
@@ -70,6 +71,7 @@ SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "openai": "ohmo.providers.openai",
     "asyncpg": "ohmo.store.postgres",
     "croniter": "ohmo.cron",
+    "opentelemetry": "ohmo.tracing.spans",
 }
 
 

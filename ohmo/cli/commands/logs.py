@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,31 +20,31 @@ from ohmo.config.home import find_home
 @click.option("-n", "--lines", type=click.IntRange(0, 100_000), default=50, show_default=True, help="The last so many lines.")
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
 @click.option("--level", type=click.Choice(["debug", "info", "warning", "error"]), default="debug", help="At least this grave.")
+@click.option("--thread", metavar="TEXT", help="Only lines about this thread (its id, or a part of it).")
 @click.option("--json", "as_json", is_flag=True, help="Lines as they are in the file.")
-def COMMAND(lines: int, follow: bool, level: str, as_json: bool) -> None:  # noqa: N802 - the name every command file exports
+def COMMAND(lines: int, follow: bool, level: str, thread: str | None, as_json: bool) -> None:  # noqa: N802 - the name every command file exports
     path = find_home(os.environ).log
     if not path.exists() and not follow:
         raise click.ClickException(f"{path}: there is no log yet; it begins with: ohmo run")
-    wanted = _Wanted(level, as_json)
-    position = 0
-    if path.exists():
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for text in deque((text for line in file if (text := wanted.text(line)) is not None), maxlen=lines):
-                click.echo(text)
-            position = file.tell()
+    wanted = _Wanted(level, thread, as_json)
+    position = path.stat().st_size if path.exists() else 0
+    for text in _last(path, position, lines, wanted):
+        click.echo(text)
     for line in growing(path, position) if follow else ():
         if (text := wanted.text(line)) is not None:
             click.echo(text)
 
 
 class _Wanted:
-    def __init__(self, level: str, as_json: bool) -> None:
-        self._least = _RANK[level]
+    def __init__(self, level: str, thread: str | None, as_json: bool) -> None:
+        self._least, self._thread = _RANK[level], thread
         self._as_json = as_json
 
     def text(self, line: str) -> str | None:
         """The line as it is shown; None when it is less grave than asked for."""
         known = _event(line)
+        if self._thread is not None and (known is None or self._thread not in str(known.get("thread", ""))):
+            return None
         if known is None:
             return line.rstrip("\n") if self._as_json else clean(line.strip())
         if _RANK.get(str(known.get("level")), 1) < self._least:
@@ -52,6 +54,20 @@ class _Wanted:
         rest = " ".join(f"{key}={clean(value)}" for key, value in known.items() if key not in ("at", "level", "event", "exception"))
         trace = f"\n{known['exception']}" if "exception" in known else ""
         return f"{clean(known.get('at'))} {clean(known.get('level')):8} {clean(known.get('event'))} {rest}".rstrip() + trace
+
+
+def _last(path: Path, end: int, lines: int, wanted: _Wanted) -> deque[str]:
+    """The last so many, from older files too when the present one has not enough."""
+    found: deque[str] = deque()
+    older = (path.with_name(f"{path.name}.{number}{ending}") for number in range(1, 100) for ending in ("", ".gz"))
+    for file in (one for one in (path, *older) if one.exists()):
+        if len(found) >= lines:
+            break
+        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as raw:
+            text = (raw.read(end) if file == path else raw.read()).decode("utf-8", "replace")
+        shown = [line for one in text.splitlines() if (line := wanted.text(one)) is not None]
+        found.extendleft(reversed(shown[max(0, len(shown) - (lines - len(found))) :]))
+    return found
 
 
 def _event(line: str) -> dict[str, Any] | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import threading
+import time
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -133,10 +135,23 @@ def test_a_full_file_is_turned_over_and_the_oldest_goes(tmp_path: Path) -> None:
     with logging_to(path, max_bytes=300, keep=2):
         for number in range(30):
             structlog.get_logger().info("event", number=number)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["ohmo.jsonl", "ohmo.jsonl.1", "ohmo.jsonl.2"]
-    assert all(file.stat().st_size <= 300 for file in tmp_path.iterdir())
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ohmo.jsonl", "ohmo.jsonl.1.gz", "ohmo.jsonl.2.gz"]
+    older = gzip.decompress((tmp_path / "ohmo.jsonl.1.gz").read_bytes()).decode().splitlines()
+    assert len("\n".join(older)) <= 300
     assert lines(path)[-1]["number"] == 29
-    assert lines(tmp_path / "ohmo.jsonl.1")[-1]["number"] == lines(path)[0]["number"] - 1
+    assert json.loads(older[-1])["number"] == lines(path)[0]["number"] - 1
+
+
+def test_a_new_day_begins_a_new_file(tmp_path: Path) -> None:
+    day = int(time.time() // 86_400)
+    path, today = tmp_path / "ohmo.jsonl", [day]
+    file = RotatingFile(path, 10**6, 5, lambda: today[0])
+    file.write(b"monday\n")
+    today[0] += 1
+    file.write(b"tuesday\n")
+    assert path.read_bytes() == b"tuesday\n"
+    assert gzip.decompress((tmp_path / "ohmo.jsonl.1.gz").read_bytes()) == b"monday\n"
+    file.close()
 
 
 def test_a_torn_line_does_not_spoil_the_next(tmp_path: Path) -> None:

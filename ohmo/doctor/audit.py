@@ -1,0 +1,132 @@
+"""What a stranger or a careless model could do here, by severity: the ways in, what may run, and what lies open."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ohmo.config.load import Config
+from ohmo.config.secrets import Secret
+from ohmo.config.source import Plain
+
+Severity = Literal["critical", "high", "medium", "low"]
+ORDER: tuple[Severity, ...] = ("critical", "high", "medium", "low")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PRIVATE = ("token", "secret", "password", "api_key", "access_key", "secret_key")
+_WIDE = ("Bash", "Bash(*)", "Write", "Edit", "MultiEdit")
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """``next``: how to close it."""
+
+    name: str
+    severity: Severity
+    text: str
+    next: str
+
+
+def audit(config: Config, user: int) -> list[Risk]:
+    """Gravest first. ``user``: whose process this is."""
+    found = [*_people(config), *_acting(config, user), *_network(config), *_files(config), *_secrets(config)]
+    return sorted(found, key=lambda risk: ORDER.index(risk.severity))
+
+
+def _people(config: Config) -> Iterator[Risk]:
+    free = config.permissions.mode == "full_auto"
+    for channel in config.channels:
+        if not channel.enabled or channel.name in ("web", "console"):
+            continue
+        name, policy = channel.name, channel.policy
+        if policy.dm == "open":
+            close = f"set channels.{name}.dm: pairing"
+            if free:
+                yield Risk(
+                    "open_door_full_auto", "critical", f"{name}: everybody may write (dm: open) and nothing is asked (full_auto)", close
+                )
+            else:
+                yield Risk("open_door", "high", f"{name}: everybody may write to it and use its tools (dm: open)", close)
+        if policy.groups == "open":
+            grave: Severity = "high" if free or policy.mention == "optional" else "medium"
+            text = f"{name}: it answers in every group it is added to" + (
+                "" if policy.mention == "required" else ", also when it is not mentioned"
+            )
+            yield Risk("open_groups", grave, text, f"set channels.{name}.groups: allowlist")
+    if config.access.default_role == "admin":
+        yield Risk(
+            "default_admin", "high", "whoever is let in becomes admin and may answer everybody's questions", "set access.default_role: user"
+        )
+    if not config.owner and not config.access.roles.owner:
+        yield Risk("no_owner", "low", "nobody is owner: alarms are seen in the browser only", 'write owner: ["CHANNEL:ID"]')
+
+
+def _acting(config: Config, user: int) -> Iterator[Risk]:
+    rules = config.permissions
+    if rules.mode == "full_auto":
+        sandboxed = config.sandbox.backend != "none"
+        yield Risk(
+            "full_auto",
+            "high" if not sandboxed else "medium",
+            "nothing is asked (permissions.mode: full_auto)",
+            "set permissions.mode: default",
+        )
+    for rule in rules.allow:
+        if rule.replace(" ", "") in _WIDE or rule.replace(" ", "").startswith(("Bash(sudo", "Bash(sh:", "Bash(bash:", "Bash(python")):
+            yield Risk(
+                "wide_rule",
+                "high",
+                f"permissions.allow: {rule} lets it run or write anything unasked",
+                "name single commands, such as Bash(git status:*)",
+            )
+    if config.sandbox.backend == "none":
+        yield Risk("no_sandbox", "medium", "commands run without a sandbox (sandbox.backend: none)", "set sandbox.backend: auto")
+    if config.sandbox.network == "on":
+        yield Risk("network_on", "low", "commands reach the network unasked (sandbox.network: on)", "set sandbox.network: ask")
+    if user == 0:
+        yield Risk("root", "high", "ohmo runs as root: what it runs may change the whole machine", "run it as a user of its own")
+    folder = config.workspace.resolve()
+    if folder in (Path("/"), Path.home().resolve()) or config.home.root.resolve().is_relative_to(folder):
+        yield Risk("wide_workspace", "medium", f"the workspace {folder} holds more than work", "set workspace to a folder of its own")
+
+
+def _network(config: Config) -> Iterator[Risk]:
+    address = config.control.address
+    if address is not None and address[0] not in LOOPBACK:
+        grave: Severity = "high" if address[0] in ("0.0.0.0", "::", "*") else "medium"  # noqa: S104 - compared, not bound
+        yield Risk(
+            "listens",
+            grave,
+            f"the API can be reached from other machines at {address[0]}, without TLS",
+            "set control.listen: 127.0.0.1:7717",
+        )
+    base = config.profile.base_url or ""
+    if base.startswith("http://") and base.removeprefix("http://").split("/")[0].rsplit(":", 1)[0].strip("[]") not in LOOPBACK:
+        yield Risk("plain_model", "high", f"what is said and the key go to {base} unencrypted", "write https:// there")
+
+
+def _files(config: Config) -> Iterator[Risk]:
+    root = config.home.root
+    for name in ("", "config.yaml", ".env", "run/token", "ohmo.db", "state", "backups"):
+        path = root / name
+        grave: Severity = "critical" if name in (".env", "run/token") else "high"
+        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077:
+            yield Risk("open_file", grave, f"{path}: others on this machine can open it", f"chmod go= {path}")
+
+
+def _secrets(config: Config) -> Iterator[Risk]:
+    for path in _literals(config.source.data, ()):
+        yield Risk("literal_secret", "low", f"config.yaml: {path} holds a secret as it is", "put it into .env and write env:NAME")
+
+
+def _literals(value: Plain, path: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _literals(inner, (*path, key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _literals(inner, path)
+    elif isinstance(value, str) and path and path[-1].endswith(_PRIVATE) and Secret(value).kind == "literal":
+        yield ".".join(path)

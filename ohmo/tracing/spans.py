@@ -1,0 +1,99 @@
+"""Events of turns become spans: one per run of a turn, in it one per model call and per tool; one per post that was brought out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager
+from urllib.parse import unquote
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Span, Status, StatusCode
+
+from ohmo.contracts.events import Event, ModelDone, ToolDone, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.store import OutRow
+
+_NS = 1_000_000_000
+Listen = Callable[[], AbstractContextManager[AsyncIterator[tuple[str, Event]]]]
+
+
+class Spans:
+    """Texts never travel: names, sizes and times only. Sending is a thread of the SDK; what cannot be sent is dropped by it."""
+
+    def __init__(self, url: str, environ: Mapping[str, str], version: str, now: Callable[[], float] = time.time) -> None:
+        resource = Resource({"service.name": environ.get("OTEL_SERVICE_NAME", "ohmo"), "service.version": version})
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url, headers=_headers(environ))))
+        self._tracer = self._provider.get_tracer("ohmo", version)
+        self._now = now
+        self._turns: dict[str, Span] = {}
+        self._tools: dict[str, Span] = {}
+
+    async def run(self, listen: Listen) -> None:
+        """Until cancelled."""
+        with listen() as events:
+            async for thread, event in events:
+                self.event(thread, event)
+
+    def event(self, thread: str, event: Event) -> None:
+        """One thing that happened in a turn; what belongs to a turn whose start was not heard is passed over."""
+        match event:
+            case TurnStarted():
+                told = {"ohmo.turn": event.turn, "ohmo.thread": thread}
+                if event.address is not None:
+                    told["ohmo.channel"] = event.address.channel
+                self._turns[event.turn] = self._tracer.start_span("turn", attributes=told, start_time=self._ns())
+            case ModelDone() if (parent := self._turns.get(event.turn)) is not None:
+                usage = event.usage
+                told = {
+                    "gen_ai.request.model": usage.model, "gen_ai.usage.input_tokens": usage.input + usage.cached + usage.written,
+                    "gen_ai.usage.output_tokens": usage.output, "ohmo.cached_tokens": usage.cached, "ohmo.micro_usd": usage.micro_usd,
+                }  # fmt: skip
+                began = self._ns() - int(event.seconds * _NS)
+                self._tracer.start_span("model", trace.set_span_in_context(parent), attributes=told, start_time=began).end(self._ns())
+            case ToolStarted() if (parent := self._turns.get(event.turn)) is not None:
+                told = {"ohmo.tool": event.name, "ohmo.call": event.call}
+                self._tools[event.call] = self._tracer.start_span(
+                    f"tool {event.name}", trace.set_span_in_context(parent), attributes=told, start_time=self._ns()
+                )
+            case ToolDone() if (span := self._tools.pop(event.call, None)) is not None:
+                if event.result.error:
+                    span.set_status(Status(StatusCode.ERROR))
+                span.end(self._ns())
+            case TurnEnded() if (span := self._turns.pop(event.turn, None)) is not None:
+                span.set_attribute("ohmo.outcome", event.outcome)
+                if event.outcome == "failed":
+                    span.set_status(Status(StatusCode.ERROR))
+                span.end(self._ns())
+                for call in [call for call in self._tools if call.startswith(f"{event.turn}.")]:
+                    self._tools.pop(call).end(self._ns())
+            case _:
+                pass
+
+    def sent(self, row: OutRow, state: str, seconds: float) -> None:
+        """One try to bring a post out, and how it ended."""
+        told = {"ohmo.channel": row.row.outbound.address.channel, "ohmo.post": row.row.id, "ohmo.kind": row.row.kind, "ohmo.state": state}
+        end = self._ns()
+        span = self._tracer.start_span("send", attributes=told, start_time=end - int(seconds * _NS))
+        if state == "dead":
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(end)
+
+    def close(self) -> None:
+        """Blocking: what is collected is sent, for at most the exporter's own time-out."""
+        for span in (*self._tools.values(), *self._turns.values()):
+            span.end(self._ns())
+        self._provider.shutdown()
+
+    def _ns(self) -> int:
+        return int(self._now() * _NS)
+
+
+def _headers(environ: Mapping[str, str]) -> dict[str, str]:
+    written = environ.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS") or environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
+    pairs = (pair.partition("=") for pair in written.split(",") if "=" in pair)
+    return {name.strip().lower(): unquote(value.strip()) for name, _, value in pairs}

@@ -1,0 +1,78 @@
+"""Each way in is named with its severity and the step that closes it; a careful home has none that is grave."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ohmo.config.load import load
+from ohmo.doctor.audit import ORDER, audit
+
+sys.path.insert(0, str(Path(__file__).parent))
+from patient import Patient
+
+TELEGRAM = "telegram: {enabled: true, groups: open}"
+CAREFUL = "telegram: {enabled: true}"
+WAYS = {
+    "open_door_full_auto": (
+        [(CAREFUL, "telegram: {enabled: true, dm: open}"), ("permissions: {", "permissions: {mode: full_auto, ")],
+        "critical",
+        "dm: pairing",
+    ),
+    "open_door": ([(CAREFUL, "telegram: {enabled: true, dm: open}")], "high", "dm: pairing"),
+    "open_groups": ([(CAREFUL, TELEGRAM)], "medium", "groups: allowlist"),
+    "default_admin": ([("cron:", "access: {default_role: admin}\ncron:")], "high", "default_role: user"),
+    "no_owner": ([('owner: ["telegram:1"]', "owner: []")], "low", "owner:"),
+    "full_auto": ([("permissions: {", "permissions: {mode: full_auto, ")], "medium", "mode: default"),
+    "wide_rule": ([('"Bash(git status:*)"', '"Bash"')], "high", "single commands"),
+    "no_sandbox": ([("cron:", "sandbox: {backend: none}\ncron:")], "medium", "backend: auto"),
+    "network_on": ([("cron:", "sandbox: {network: on}\ncron:")], "low", "network: ask"),
+    "listens": ([("cron:", 'control: {listen: "0.0.0.0:7717"}\ncron:')], "high", "127.0.0.1:7717"),
+    "plain_model": ([("http://127.0.0.1:1", "http://gateway.example")], "high", "https://"),
+    "literal_secret": ([("models: [fake-1]", "models: [fake-1], api_key: sk-literal")], "low", "env:NAME"),
+}
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> Patient:
+    found = Patient(tmp_path)
+    found.config(TELEGRAM, CAREFUL)
+    return found
+
+
+def findings(patient: Patient, user: int = 1000) -> dict[str, tuple[str, str]]:
+    return {risk.name: (risk.severity, risk.next) for risk in audit(load(environ=patient.environ), user)}
+
+
+def test_a_careful_home_has_nothing_open(patient: Patient) -> None:
+    assert findings(patient) == {}
+    assert set(findings(patient, user=0)) == {"root"}
+
+
+@pytest.mark.parametrize("name", sorted(WAYS))
+def test_each_way_in_is_named(name: str, patient: Patient) -> None:
+    edits, severity, step = WAYS[name]
+    for old, new in edits:
+        patient.config(old, new)
+    found = findings(patient)
+    assert found[name][0] == severity
+    assert step in found[name][1]
+    assert set(found) - {name} <= {"full_auto"}
+
+
+@pytest.mark.parametrize("part", ["config.yaml", ".env", "run/token", "ohmo.db", "backups"])
+def test_what_others_can_open_is_named(part: str, patient: Patient) -> None:
+    path = patient.home.root / part
+    if not path.exists():
+        path.write_text("")
+    path.chmod(0o755 if path.is_dir() else 0o644)
+    assert findings(patient)["open_file"][1] == f"chmod go= {path}"
+
+
+def test_the_gravest_come_first(patient: Patient) -> None:
+    patient.config(CAREFUL, "telegram: {enabled: true, dm: open}")
+    patient.config('owner: ["telegram:1"]', "owner: []")
+    ranks = [ORDER.index(risk.severity) for risk in audit(load(environ=patient.environ), 0)]
+    assert ranks == sorted(ranks)
