@@ -16,6 +16,13 @@ from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 FAILED, USAGE, REFUSED, TAKEN, CONFIGURATION, INTERRUPTED = 1, 2, 3, 75, 78, 130
 _FOLDER = Path(__file__).parent / "commands"
 _PACKAGE = "ohmo.cli.commands"
+_ORDER = {  # of the help; a command that is not named here stands under "More"
+    "Begin": ("init", "config", "run", "service", "login", "upgrade"),
+    "Talk": ("chat", "approvals", "cron", "sessions", "memory", "agents", "skills"),
+    "Connect": ("channels", "pairing", "mcp", "hooks", "plugins"),
+    "Look": ("status", "doctor", "logs", "inbox", "outbox", "usage", "security"),
+    "Keep": ("backup", "restore", "store"),
+}
 
 
 class Commands(click.Group):
@@ -36,13 +43,19 @@ class Commands(click.Group):
             import difflib
 
             close = difflib.get_close_matches(args[0], known, n=1)
-            hint = f"did you mean {close[0]}?" if close else "ohmo --help lists them"
-            raise click.UsageError(f"there is no command {args[0]!r}, {hint}", ctx)
+            hint = f", did you mean {close[0]}?" if close else ""
+            raise click.UsageError(f"there is no command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _first_line(_FOLDER / f"{name}.py")) for name in _names()])
+        names = _names()
+        width = max(map(len, names))
+        placed = {name for group in _ORDER.values() for name in group}
+        for title, group in {**_ORDER, "More": tuple(name for name in names if name not in placed)}.items():
+            rows = [(name.ljust(width), _first_line(_FOLDER / f"{name}.py")) for name in group if name in names]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 def _names() -> list[str]:
@@ -101,6 +114,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = ohmo.main(args=list(arguments), prog_name="ohmo", standalone_mode=False)
         sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        return _say(error.format_message(), USAGE)
     except click.UsageError as error:
         where = f"; {error.ctx.command_path} --help explains" if error.ctx is not None else ""
         return _say(f"ohmo: {error.format_message().rstrip('.')}{where}", USAGE)

@@ -11,12 +11,13 @@ import click
 
 from channels.contract import Channel, Options
 from ohmo.cli.client import NotRunning, connect
+from ohmo.cli.group import Group
 from ohmo.cli.show import Columns, ago, as_json_text, client_options, print_rows
 
 _PATIENCE = 30.0  # seconds for one try to connect
 
 
-@click.group("channels", help=__doc__)
+@click.group("channels", cls=Group, help=__doc__)
 def COMMAND() -> None:  # noqa: N802 - the name every command file exports
     pass
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import click
 
+from ohmo.cli.group import Group
 from ohmo.cli.show import as_json_text
 
 
-@click.group("config", help=__doc__)
+@click.group("config", cls=Group, help=__doc__)
 def COMMAND() -> None:  # noqa: N802 - the name every command file exports
     pass
 

@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 from ohmo.cli.client import connect
+from ohmo.cli.group import Group
 from ohmo.cli.show import Columns, ago, as_json_text, clean, clean_text, client_options, print_rows
 
 P = ParamSpec("P")
@@ -18,7 +19,7 @@ R = TypeVar("R")
 _API = "/api/v1/cron"
 
 
-@click.group("cron", help=__doc__)
+@click.group("cron", cls=Group, help=__doc__)
 def COMMAND() -> None:  # noqa: N802 - the name every command file exports
     pass
 

@@ -1,4 +1,4 @@
-"""Set up a home: model, channels, owner, pages, service. Asks at a terminal, takes flags in a script, overwrites nothing you edited."""
+"""Set up a home: model, channels, owner, service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PROVIDERS = ("auto", "anthropic", "openai", "offline")
 _CHANNELS = ("slack", "discord", "telegram", "feishu", "matrix")
 
 
-@click.command("init", help=__doc__)
+@click.command("init", help=f"{__doc__} Asks at a terminal, takes flags in a script, overwrites nothing you edited.")
 @click.option("--provider", type=click.Choice(_PROVIDERS), help="auto looks for a key, then for a model server on this machine.")
 @click.option("--base-url", metavar="URL", help="Any endpoint that speaks like Anthropic or OpenAI.")
 @click.option("--model", "models", metavar="M", multiple=True, help="Small to large, the last is used; repeatable.")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from ohmo.cli.client import connect
+from ohmo.cli.group import Group
 from ohmo.cli.show import Columns, address, ago, as_json_text, clean, client_options, print_rows
 
 
-@click.group("outbox", help=__doc__)
+@click.group("outbox", cls=Group, help=__doc__)
 def COMMAND() -> None:  # noqa: N802 - the name every command file exports
     pass
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
+from ohmo.cli.group import Group
+
 if TYPE_CHECKING:
     from ohmo.cli.client import Client
     from ohmo.service.choice import Kind
@@ -20,7 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@click.group("service", help=__doc__)
+@click.group("service", cls=Group, help=__doc__)
 def COMMAND() -> None:  # noqa: N802 - the name every command file exports
     pass
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import click
 
 from ohmo.cli.client import Client, Json, connect
+from ohmo.cli.group import Group
 from ohmo.cli.show import Columns, address, ago, as_json_text, clean, clean_text, client_options, print_rows
 
 
-@click.group("sessions", help=__doc__)
+@click.group("sessions", cls=Group, help=__doc__)
 def COMMAND() -> None:  # noqa: N802 - the name every command file exports
     pass
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
+from ohmo.cli.group import Group
 
-@click.group("store", help=__doc__)
+
+@click.group("store", cls=Group, help=__doc__)
 def COMMAND() -> None:  # noqa: N802 - the name every command file exports
     pass
 
