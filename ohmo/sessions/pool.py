@@ -64,10 +64,20 @@ class _Shelf:
 
 
 class Pool:
-    """``width``: turns at the same time. ``clock``: the wall clock by which leases end. ``ttl``: seconds of a lease. ``cache``: bytes."""
+    """``width``: turns at the same time. ``clock``: the wall clock by which leases end. ``ttl``: seconds of a lease. ``cache``: bytes.
+    ``suspects``: of this life, None: a life that begins now."""
 
     def __init__(
-        self, store: Store, parts: SessionParts, *, owner: str, width: int, clock: Clock, ttl: float = 30.0, cache: int = CACHE_BYTES
+        self,
+        store: Store,
+        parts: SessionParts,
+        *,
+        owner: str,
+        width: int,
+        clock: Clock,
+        ttl: float = 30.0,
+        cache: int = CACHE_BYTES,
+        suspects: Suspects | None = None,
     ) -> None:
         self._store, self._parts, self._owner, self._width, self._clock, self._ttl = store, parts, owner, width, clock, ttl
         self._running: dict[str, _Running] = {}
@@ -75,7 +85,7 @@ class Pool:
         self._outages: dict[str, int] = {}  # threads whose model cannot be reached: tries so far
         self._unreadable: dict[str, int] = {}  # threads whose work cannot be read: tries so far
         self._shelf = _Shelf(cache)
-        self._suspects = Suspects()
+        self._suspects = suspects or Suspects()
         self._wake = asyncio.Event()
         self._ready: set[str] = set()  # threads that became ready since the last claim; "": perhaps some
         self._draining = False

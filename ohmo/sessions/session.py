@@ -26,6 +26,7 @@ from ohmo.lifecycle import failure_of, unbroken
 from ohmo.sessions import lateness, words
 from ohmo.sessions.ledger import TurnLedger
 from ohmo.sessions.plan import TurnPlan
+from ohmo.sessions.suspects import DEATHS
 from ohmo.sessions.tally import Tally
 from ohmo.sessions.transcript import Transcript
 
@@ -34,7 +35,6 @@ Busy = Literal["queue", "steer", "interrupt", "collect"]
 Reporting = Callable[[Wake, str, Sequence[str]], Awaitable[tuple[Outbound | None, Report]]]
 TRIES = 3  # exceptions that end a turn in a dead letter
 BOT_TURNS = 10  # in a row that another bot gets before the conversation pauses
-DEATHS = 5  # process deaths that do
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from ohmo.providers.scripted import ScriptedProvider
 from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.pool import Pool
 from ohmo.sessions.session import Busy, SessionParts
+from ohmo.sessions.suspects import Suspects
 from ohmo.store.memory import MemoryStore
 from ohmo.testing import ManualClock, eventually
 
@@ -145,6 +146,7 @@ class Rig:
     turn_timeout: float = 600.0
     max_steps: int = 50
     cache: int = 1 << 30
+    lived: float = 0.0  # seconds every life has lasted when its first turn comes
     agent: Agent | None = None
     failpoint: Failpoint = inert
     fetch: Callable[[Arrival], Awaitable[Sequence[str]]] | None = None
@@ -213,7 +215,11 @@ class Rig:
             dead=dead, emit=lambda thread, event: self.events.append((thread, event)), card=card, closing=self.closing, new_id=self.new_id,
             failpoint=self.failpoint, approval_timeout=300.0, turn_timeout=self.turn_timeout, busy=self.busy,
         )  # fmt: skip
-        return Pool(handle, parts, owner=f"life-{next(self._lives)}", width=self.width, clock=self.clock, cache=self.cache)
+        seconds = itertools.chain([0.0], itertools.repeat(self.lived))
+        suspects = Suspects(now=lambda: next(seconds))
+        return Pool(
+            handle, parts, owner=f"life-{next(self._lives)}", width=self.width, clock=self.clock, cache=self.cache, suspects=suspects
+        )
 
     @asynccontextmanager
     async def life(self) -> AsyncGenerator[Pool]:

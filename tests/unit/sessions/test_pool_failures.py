@@ -12,7 +12,7 @@ from ohmo.contracts.errors import BadKey, Overloaded
 from ohmo.contracts.messages import CallResult
 from ohmo.providers.scripted import Says
 from ohmo.sessions import words
-from ohmo.sessions.suspects import Suspects
+from ohmo.sessions.suspects import DEATHS, Suspects
 from ohmo.testing import eventually
 
 OTHER = replace(PLACE, chat=ChatId("C2"))
@@ -41,19 +41,19 @@ async def test_three_exceptions_end_a_turn_with_words_and_the_next_message_goes_
     assert rig.said()[1] == "echo: good"
 
 
-async def test_five_deaths_end_a_turn_and_its_calls_are_closed() -> None:
-    rig = Rig()
+async def test_eight_deaths_end_a_turn_and_its_calls_are_closed() -> None:
+    rig = Rig(lived=3600.0)
     rig.once.gate = asyncio.Event().wait
     rig.model.next(Says("", calls=(("Once", {"name": "a"}),)))
     rig.model.default = lambda request: Says("never", before=asyncio.Event().wait)
     await rig.says("deadly")
-    for _ in range(5):
+    for _ in range(DEATHS):
         await rig.killed_after(80)
         assert rig.endings() == ["taken"]
     async with rig.life():
         await rig.quiet()
     assert rig.endings() == ["dead"]
-    assert "ended the process 5 times" in rig.said()[0]
+    assert "ended the process 8 times" in rig.said()[0]
     assert rig.once.begun == {"a": 1}
     assert violations(rig.steps()) == []
 
