@@ -170,6 +170,14 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """What a channel may tell anybody about the house, where its platform has a page for that."""
+
+    owners: tuple[PersonId, ...] = ()  # on this platform
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """What every channel is built with beside its own settings."""
 
@@ -179,6 +187,7 @@ class Options:
     invited: Callable[[Address, Person, bool], bool] | None = (
         None  # may this person bring us into this place (True: one-to-one); None: everybody
     )
+    about: Callable[[], About] = About
 
 
 class ChannelContext(Protocol):
@@ -255,6 +264,15 @@ class Probed(Protocol):
 
     async def probe(self) -> None:
         """One authenticated call that changes nothing, asked every few minutes. Raises ChannelError; AuthFailed ends the connection."""
+        ...
+
+
+@runtime_checkable
+class Whispering(Protocol):
+    """A channel that can say something in a shared place to one person only. Optional, beside ``Channel``."""
+
+    async def whisper(self, address: Address, person: PersonId, text: str) -> None:
+        """Ephemeral: nobody else sees it, and nothing stays. Raises ChannelError; must not be retried."""
         ...
 
 

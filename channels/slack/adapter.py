@@ -24,6 +24,7 @@ from channels.contract import (
     Options,
     Outbound,
     Part,
+    PersonId,
     Receipt,
     Repeat,
     TopicId,
@@ -35,8 +36,11 @@ from channels.slack.history import next_cursor
 from channels.slack.inbound import Body, moment
 from channels.slack.listening import Listening
 from channels.slack.memory import Names
+from channels.slack.slashes import Slashes
 
 _GONE = frozenset({"message_not_found", "file_not_found", "file_deleted", "channel_not_found"})
+_NOT_OURS = frozenset({"not_in_channel", "channel_not_found"})
+_WHISPERED = "E"  # begins the id of an answer that only its person sees
 _ADDRESS = re.compile(r"([CDGUW][A-Z0-9]+)(?:/(\d+\.\d+))?")
 _LARGEST = 100 << 20  # bytes of one file that are fetched; Slack itself takes ten times as many
 _CLOCKS_APART = timedelta(minutes=5)  # between Slack's clock and ours, when a post of ours is looked for
@@ -59,7 +63,8 @@ class Slack:
 
     def __init__(self, settings: Settings, options: Options, pace: Pace | None = None) -> None:
         self._pace = pace or Pace()
-        self._clock = options.clock
+        self._options = options
+        self._slashes = Slashes()
         self._wire = Wire(settings.bot_token, settings.app_token, settings.api_url, self._pace)
         self._names = Names(self._wire)
         self._account = ""
@@ -88,7 +93,7 @@ class Slack:
             yield
 
     async def receive(self, context: ChannelContext) -> None:
-        await Listening(self._wire, context, (self._account, self._user), self._names, self._clock).run()
+        await Listening(self._wire, context, (self._account, self._user), self._names, self._options, self._slashes).run()
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
         return render.render(outbound)
@@ -115,8 +120,9 @@ class Slack:
             case "post":
                 # Message metadata: invisible, kept through edits, and readable again by find().
                 body["metadata"] = {"event_type": "ohmo", "event_payload": {"key": key}}
-                sent = await self._wire.write("chat.postMessage", body, once=True)
-                return _receipt("chat.postMessage", sent, once=True)
+                return await self._post(body, key)
+            case "edit" | "delete" if _is_whispered(part.target):
+                return await self._whispered_again(body, part)
             case "edit":
                 edited = await self._wire.write("chat.update", body | {"ts": part.target}, once=False)
                 return _receipt("chat.update", edited, once=False)
@@ -155,7 +161,7 @@ class Slack:
 
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
         """Dropped after a rate limit until Slack's wait is over, and whenever it fails: the final text is a part of its own."""
-        if receipt is None or time.monotonic() < self._quiet_until:
+        if receipt is None or _is_whispered(receipt.message) or time.monotonic() < self._quiet_until:
             return
         body = render.draft(text) | {"channel": await self._chat(address.chat), "ts": receipt.message}
         try:
@@ -209,8 +215,18 @@ class Slack:
             body["thread_ts"] = answer.address.topic
         await self._wire.write("chat.postEphemeral", body, once=False)
 
+    async def whisper(self, address: Address, person: PersonId, text: str) -> None:
+        """By the slash command's own way of answering when it was one, else chat.postEphemeral."""
+        words = render.escape(text)[: render.MAX_TEXT]
+        if (url := self._slashes.take(address.chat, person)) is not None:
+            await self._wire.respond(url, {"response_type": "ephemeral", "text": words})
+            return
+        body: Body = {"channel": address.chat, "user": person, "text": words}
+        await self._wire.write("chat.postEphemeral", body | ({"thread_ts": address.topic} if address.topic else {}), once=False)
+
     async def menu(self, commands: Sequence[tuple[str, str]]) -> None:
-        """Slack's slash commands live in the app's manifest and cannot be set by a bot token: see docs/channels/slack.md."""
+        """Slack's slash commands live in the app's manifest and cannot be set by a bot token; here it is learnt what ``/ohmo WORD`` may be."""
+        self._slashes.orders = frozenset(name for name, _ in commands)
 
     def parse_address(self, text: str) -> Address:
         """``C123``, ``C123/1700000000.000100`` (a thread), ``D123``, or a person ``U123``, whose direct conversation is opened when used."""
@@ -228,6 +244,32 @@ class Slack:
             opened = await self._wire.read("conversations.open", users=chat)
             self._direct[chat] = need("conversations.open", cast("Body", opened.get("channel") or {}), "id")
         return self._direct[chat]
+
+    async def _post(self, body: Body, key: str) -> Receipt:
+        """Where we are no member (a slash command works everywhere) the answer goes to the person who gave the command, seen by nobody else."""
+        try:
+            sent = await self._wire.write("chat.postMessage", body, once=True)
+        except Refused as refused:
+            url = self._slashes.take(str(body["channel"])) if refused.word in _NOT_OURS else None
+            if url is None:
+                raise
+            shown = {name: body[name] for name in ("text", "blocks", "mrkdwn") if name in body}
+            await self._wire.respond(url, {"response_type": "ephemeral"} | shown)
+            return Receipt(MessageId(f"{_WHISPERED}{key}"))
+        return _receipt("chat.postMessage", sent, once=True)
+
+    async def _whispered_again(self, body: Body, part: Part) -> Receipt:
+        """``replace_original`` and ``delete_original`` are all that can be done to such an answer, as long as its address lives."""
+        url = self._slashes.take(str(body["channel"]))
+        if url is not None:
+            shown = {name: body[name] for name in ("text", "blocks") if name in body}
+            change = {"replace_original": True} | shown if part.kind == "edit" else {"delete_original": True}
+            await self._wire.respond(url, {"response_type": "ephemeral"} | change)
+        elif part.kind == "edit":
+            raise Rejected(
+                "Slack: the answer to a slash command cannot be changed any more: five answers within 30 minutes are all Slack takes"
+            )
+        return Receipt(MessageId(str(part.target)))
 
     async def _delete(self, chat: str, target: MessageId) -> Receipt:
         try:
@@ -263,6 +305,10 @@ class Slack:
         shares = cast("dict[str, dict[str, Any]]", found.get("shares") or {})
         shown = {place for kind in shares.values() for place in kind} | set(found.get("ims") or ()) | set(found.get("channels") or ())
         return Receipt(MessageId(handle)) if chat in shown | set(found.get("groups") or ()) else None
+
+
+def _is_whispered(message: MessageId | None) -> bool:
+    return message is not None and message.startswith(_WHISPERED)
 
 
 def _body(part: Part) -> Body:

@@ -7,11 +7,9 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import logging
 import time
-import urllib.request
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.quarantine import SIZE
+from channels.slack.proxies import proxy_for
 
 Body = dict[str, Any]
 _UNSAID = (SlackClientError, aiohttp.ClientError, OSError, ValueError, RecursionError)  # the last two: an answer that cannot be read
@@ -273,6 +272,15 @@ class Wire:
             raise failure(method, error, once=once) from error
         return cast("Body", response.data) if isinstance(response.data, dict) else {}
 
+    async def respond(self, url: str, body: Body) -> None:
+        """A ``response_url`` (Handling user interaction, "Message responses"): takes messages without a token. Raises Ambiguous when it may be shown."""
+        try:
+            async with self._http().post(url, json=body, proxy=proxy_for(url)) as response:
+                if response.status != HTTPStatus.OK:
+                    raise _by_status("response_url", response.status, dict(response.headers), once=True)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise failure("response_url", error, once=True) from error
+
     async def put(self, url: str, path: Path) -> None:
         """files.getUploadURLExternal, "Upload the file": the bytes go by POST to the given address."""
         try:
@@ -381,16 +389,3 @@ def _seconds(headers: dict[str, str]) -> float:
         return max(0.0, float(headers.get("retry-after", "30")))
     except ValueError:
         return 30.0
-
-
-def proxy_for(url: str) -> str | None:
-    """The environment's proxy for an address; none for loopback and for what NO_PROXY names. (The SDK asks neither.)"""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    try:
-        loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = host == "localhost"
-    if loopback or urllib.request.proxy_bypass(host):
-        return None
-    return urllib.request.getproxies().get("https" if parts.scheme in {"https", "wss"} else "http")

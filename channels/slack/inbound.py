@@ -27,6 +27,10 @@ def _nobody(chat: str, ts: str) -> str | None:  # noqa: ARG001 - the default of 
     return None
 
 
+def _always(words: str) -> bool:  # noqa: ARG001 - the default of Place.is_order
+    return True
+
+
 def _never(chat: str, thread: str) -> bool:  # noqa: ARG001 - the default of Place.follows
     return False
 
@@ -41,6 +45,7 @@ class Place:
     names: Mapping[str, str] = field(default_factory=dict[str, str])  # user id -> name
     follows: Callable[[str, str], bool] = _never  # (chat, thread): did we speak, or were we called, in this thread
     topic_of: Callable[[str, str], str | None] = _nobody  # (chat, ts): the thread a message stands in
+    is_order: Callable[[str], bool] = _always  # are the words after /ohmo a command of the house
 
 
 class _Common(TypedDict):
@@ -236,10 +241,13 @@ def _pressed(payload: Body, place: Place) -> list[Arrival]:
 
 
 def _command(payload: Body, place: Place) -> Inbound:
-    """A slash command registered for the app: ``/ohmo stop`` says "/stop", ``/stop`` says "/stop". It has no ts of its own."""
+    """A slash command registered for the app: ``/ohmo stop`` and ``/stop`` say "/stop", ``/ohmo how are you`` is no command of the house and says
+    just that. It has no ts of its own."""
     chat, trigger, user = _str(payload, "channel_id"), _str(payload, "trigger_id"), _str(payload, "user_id")
     command, words = _str(payload, "command"), readable(_str(payload, "text", "").strip(), place)
-    text = f"/{words.removeprefix('/') or 'help'}" if command == "/ohmo" else f"{command} {words}".strip()
+    text = f"{command} {words}".strip()
+    if command == "/ohmo":
+        text = f"/{words.removeprefix('/') or 'help'}" if place.is_order(words) else words
     ts = f"{place.now().timestamp():.6f}"
     private = payload.get("channel_name") == "directmessage"
     person = Person(PersonId(user), clean(_str(payload, "user_name", "") or user))

@@ -6,34 +6,45 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, cast
 
-from channels.contract import Address, Arrival, ChannelContext, ChatId, Clock, Inbound
-from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
+from channels.contract import Address, Arrival, ChannelContext, ChatId, Inbound, Options, TopicId
+from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.gaps import left_out
 from channels.quarantine import Quarantine
 from channels.slack import inbound
 from channels.slack.client import Feed, Frame, Wire
+from channels.slack.courtesies import Courtesies
 from channels.slack.history import Conversation, History, Missed
 from channels.slack.inbound import Body, Malformed, Place, order
 from channels.slack.memory import Memory, Names
+from channels.slack.mrkdwn import escape
+from channels.slack.slashes import Slashes
 from channels.text import cleaned
 
 _log = logging.getLogger(__name__)
 
 READERS = 4  # conversations that are caught up at the same time
 PATIENCE = 2.0  # seconds for the question why a connection was lost
+ROOT = 1.5  # seconds for showing a slash command's words; Slack wants it acknowledged within three
+SHOWN = 3000  # characters of them
 
 
 class Listening:
     """One ``receive``: from the first hello until the connection is gone."""
 
-    def __init__(self, wire: Wire, context: ChannelContext, who: tuple[str, str], names: Names, clock: Clock) -> None:
+    def __init__(
+        self, wire: Wire, context: ChannelContext, who: tuple[str, str], names: Names, options: Options, slashes: Slashes
+    ) -> None:  # fmt: skip
         """``who``: our team's id and our bot's user id."""
-        self._wire, self._context, self._clock = wire, context, clock
-        self._names = names
+        self._wire, self._context, self._clock, self._invited = wire, context, options.clock, options.invited
+        self._names, self._slashes = names, slashes
+        self._courtesies = Courtesies(wire, options.about)
         self._memory = Memory()
-        self._place = Place(who[0], who[1], clock, names.known, self._memory.follows, self._memory.topic_of)
+        self._place = Place(
+            who[0], who[1], options.clock, names.known, self._memory.follows, self._memory.topic_of, slashes.is_order
+        )  # fmt: skip
         self._history = History(wire, who[1])
         self._listed = False  # until the conversations are known every chat waits
         self._behind: dict[str, Conversation | None] = {}  # chats whose catch-up is not done
@@ -46,6 +57,7 @@ class Listening:
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._catch_up(), name="slack catch-up")
+                    group.create_task(self._courtesies.run(), name="slack courtesies")
                     await self._live(feed)
             except BaseExceptionGroup as failed:
                 failure = _first(failed)
@@ -74,7 +86,8 @@ class Listening:
                     self._pass_over("a frame that is no JSON object with a type", frame.raw)
                 elif frame.envelope:
                     chat = inbound.chat_of(frame.kind, frame.payload or {})
-                    waits = not self._listed or chat in self._behind
+                    # Presses and slash commands stand in no history, and whoever gave one sees a failure after three seconds.
+                    waits = frame.kind == "events_api" and (not self._listed or chat in self._behind)
                     (self._backlog if waits and chat else ready).setdefault(chat, []).append(frame)
             if ready:
                 await _all(self._deliver(chat, frames) for chat, frames in ready.items())
@@ -101,8 +114,9 @@ class Listening:
                     raise Malformed("the envelope has no payload")
                 newest = max(newest, self._note(frame), key=order)
                 for arrival in inbound.read(frame.kind, frame.payload, self._place):
-                    arrivals.setdefault(arrival.key, arrival)
-                    self._follow(arrival)
+                    said = await self._rooted(arrival, frame.payload) if frame.kind == "slash_commands" else arrival
+                    arrivals.setdefault(said.key, said)
+                    self._follow(said)
             except Malformed as error:
                 self._pass_over(f"an envelope of type {frame.kind}: {error}", frame.payload, frame.envelope)
         if arrivals:
@@ -110,6 +124,31 @@ class Listening:
             await self._context.publish(batch, self._memory.cursor(chat, newest) if chat else None)
         for frame in frames:
             await frame.line.acknowledge(frame.envelope)
+            if frame.kind == "events_api":
+                self._courtesies.event(frame.payload or {})
+        for said in arrivals.values():
+            self._courtesies.heard(said)
+
+    async def _rooted(self, said: Arrival, payload: Body) -> Arrival:
+        """A slash command leaves no message behind. In a channel its words are shown, so that the answer has a thread to stand in; not those of
+        somebody who is not heard there, and where we may not post the answer goes to its person alone."""
+        if not isinstance(said, Inbound):
+            return said
+        self._slashes.note(said.address.chat, said.person.id, str(payload.get("response_url") or ""))
+        heard = self._invited is None or self._invited(said.address, said.person, False)
+        if said.private or said.text.startswith("/") or not heard:
+            return said
+        text = f"<@{said.person.id}>: {escape(said.text)}"
+        body: Body = {"channel": said.address.chat, "text": text[:SHOWN], "unfurl_links": False, "unfurl_media": False}
+        try:
+            async with asyncio.timeout(ROOT):
+                sent = await self._wire.write("chat.postMessage", body, once=True)
+        except AuthFailed:
+            raise
+        except (ChannelError, TimeoutError):
+            return said
+        ts = sent.get("ts")
+        return replace(said, address=replace(said.address, topic=TopicId(ts))) if isinstance(ts, str) else said
 
     def _note(self, frame: Frame) -> str:
         """Learns where a message stands, also from our own posts, which come back; its ts, or ""."""

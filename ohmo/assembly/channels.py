@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
-from channels.contract import Address, Channel, Manifest, Options, Person
+from channels.contract import About, Address, Channel, Manifest, Options, Person, PersonId
 from channels.registry import discover, load
 from channels.web.client import Browser
 from ohmo.assembly.accounts import Accounts, activity_of
@@ -23,12 +24,18 @@ INDOORS = ("web", "console")  # platforms that live in this very process, withou
 
 @dataclass(slots=True)
 class Door:
-    """Asked by channels whether somebody may bring the bot into a place; nobody may before the house knows its people."""
+    """Asked by channels whether somebody may bring the bot into a place (nobody may before the house knows its people), and what they may tell
+    about the house. ``owners``: as ``channel:person``."""
 
     access: Access | None = None
+    owners: tuple[str, ...] = ()
+    model: str = ""
 
     def invited(self, place: Address, person: Person, private: bool) -> bool:
         return self.access is not None and self.access.may_invite(place, person.id, private=private)
+
+    def about(self, channel: str) -> About:
+        return About(tuple(PersonId(one.partition(":")[2]) for one in self.owners if one.startswith(f"{channel}:")), self.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ def wire(config: Config, clock: Callable[[], Any]) -> Wired:
     for one in opened:
         label = _label(one, opened)
         state = config.home.state(label.replace("/", "-"))
-        build = _builder(one, Options(one.policy.streaming, clock, state, door.invited))
+        build = _builder(one, Options(one.policy.streaming, clock, state, door.invited, partial(door.about, one.manifest.name)))
         if one.manifest.name in INDOORS:  # one for the life of the process: they hold what people said there
             adapter = build()
             browser = cast("Any", adapter).browser if one.manifest.name == "web" else browser

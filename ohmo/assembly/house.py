@@ -44,6 +44,7 @@ from ohmo.gateway.pace import Pace, Rate
 from ohmo.gateway.questions import Granting, OpenQuestions
 from ohmo.gateway.sending import Sender
 from ohmo.gateway.switchboard import BoardParts, Switchboard
+from ohmo.gateway.whispers import Whispers
 from ohmo.media import Media
 from ohmo.providers import build
 from ohmo.sessions.clockwatch import Clockwatch
@@ -152,6 +153,7 @@ async def build_house(
         acknowledged=metrics.acknowledged if metrics is not None else None,
     )  # fmt: skip
     owners = owners_of(config.owner, named.named)
+    wired.door.owners, wired.door.model = owners, model.model
     dashboard = INDOORS if wired.browser is None else DASHBOARD
     notices = Notices(store, owners, address_of=knot.address, new_id=seams.new_id, clock=seams.clock, dashboard=dashboard)
     clockwork = build_clockwork(config, seams, store, ClockLinks(partial(publish_wake, bus), knot.parse, notices))
@@ -167,7 +169,7 @@ async def build_house(
         IntakeParts(
             store=store, access=access, commands=known, desk=desk, stopped=pool.stopped, arrived=pool.arrived,
             acknowledge=board.acknowledge, drafted=board.drafted, away=Away(store.post, seams.clock), new_id=seams.new_id, clock=seams.clock,
-            failpoint=seams.failpoint, card=clockwork.cards,
+            failpoint=seams.failpoint, card=clockwork.cards, whispers=Whispers(board.whisper, seams.clock),
         )
     )  # fmt: skip
     control = _control(config, seams, store, bus, board, access, truth, desk, wired, clockwork, metrics)

@@ -25,6 +25,7 @@ from ohmo.gateway.away import Away
 from ohmo.gateway.cards import card, closing, parse_choice
 from ohmo.gateway.questions import Granting, remembered
 from ohmo.gateway.reactions import verdict_of
+from ohmo.gateway.whispers import Whispers
 from ohmo.ids import NewId
 from ohmo.lifecycle import backoff, failure_of, within
 
@@ -51,6 +52,7 @@ class IntakeParts:
     drafted: Callable[[str], str | None] = lambda _: None
     card: Card = card
     away: Away | None = None
+    whispers: Whispers | None = None
 
 
 class Intake:
@@ -70,7 +72,9 @@ class Intake:
         if self._away is not None and (rows := self._away.lines(told)):
             self._lines.put_nowait(rows)
         for one in told:
-            accepted, _, seat = one
+            accepted, arrival, seat = one
+            if self._parts.whispers is not None:
+                self._parts.whispers.hear(arrival, seat)
             if seat.ending is not None:
                 continue
             if seat.kind in ("command", "answer"):
@@ -84,6 +88,8 @@ class Intake:
             self._put((pending.accepted, pending.arrival, Seat("", pending.kind)))
         async with asyncio.TaskGroup() as group:
             group.create_task(self._apologise(), name="intake.away")
+            if self._parts.whispers is not None:
+                group.create_task(self._parts.whispers.run(), name="intake.whispers")
             while True:
                 told = await self._todo.get()
                 group.create_task(self._handle(told), name=f"intake.{told[0].thread}")

@@ -12,7 +12,7 @@ from typing import cast
 
 import structlog
 
-from channels.contract import Address, Answer, Attachment, Channel, Clock, Probed
+from channels.contract import Address, Answer, Attachment, Channel, Clock, PersonId, Probed, Whispering
 from channels.errors import AuthFailed, ChannelError, NotReady, Unavailable
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.status import ChannelStatus
@@ -86,6 +86,12 @@ class Switchboard:
         channel = self._connected.get((answer.address.channel, answer.address.account))
         if channel is not None:
             await channel.acknowledge(answer, text)
+
+    async def whisper(self, place: Address, person: PersonId, text: str) -> None:
+        """Said to one person in a shared place, where the platform has that; may fail without harm."""
+        channel = self._connected.get((place.channel, place.account))
+        if isinstance(channel, Whispering):
+            await channel.whisper(place, person, text)
 
     async def run(self) -> None:
         """Until cancelled."""

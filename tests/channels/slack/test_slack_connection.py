@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -290,7 +291,7 @@ async def test_a_lost_answer_is_ambiguous_is_not_repeated_by_itself_and_can_be_f
     channel = slack.channel()
     async with channel.connect():
         slack.lose_next_response()
-        part, since = post(channel, "only once"), channel._clock()
+        part, since = post(channel, "only once"), datetime.now(UTC)
         with pytest.raises(Ambiguous):
             await channel.send(part, "k.0")
         assert [row.text for row in await slack.visible()] == ["only once"]

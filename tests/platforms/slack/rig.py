@@ -53,6 +53,42 @@ class SlackRig:
             "actions": [{**button, "block_id": "b1", "action_ts": self.server.workspace.ts()}],
         })  # fmt: skip
 
+    async def commands(self, text: str, *, command: str = "/ohmo", chat: str = "dm:ada", person: str = "ada", channel: str = "") -> str:
+        """Slash commands: the payload somebody's command brings, in any conversation of the workspace; its answering address."""
+        url = self.server.response_url()
+        self.server.envelope("slash_commands", {
+            "command": command, "text": escape(text), "team_id": "T0HOUSE", "user_id": PEOPLE[person], "user_name": person, "response_url": url,
+            "channel_id": channel or CHATS[chat], "channel_name": "directmessage" if chat.startswith("dm:") else chat,
+            "trigger_id": self.server.workspace.number("13.37."), "api_app_id": "A0OHMO",
+        })  # fmt: skip
+        return url
+
+    def answers(self, url: str) -> list[Row]:
+        """What came to a slash command's answering address."""
+        return self.server.responses[url.rpartition("/")[2]]
+
+    def opens_home(self, person: str = "ada", tab: str = "home") -> None:
+        """app_home_opened; the view comes along once there is one."""
+        event: Row = {
+            "type": "app_home_opened",
+            "user": PEOPLE[person],
+            "channel": CHATS[f"dm:{person}"],
+            "tab": tab,
+            "event_ts": self.server.workspace.ts(),
+        }
+        view = self.server.views.get(PEOPLE[person])
+        self.server.deliver(event | ({"view": view} if view is not None and tab == "home" else {}))
+
+    def opens_assistant(self, person: str = "ada", kind: str = "assistant_thread_started", thread: str = "") -> str:
+        """assistant_thread_started and assistant_thread_context_changed; the thread's root."""
+        thread, chat = thread or self.server.workspace.ts(), CHATS[f"dm:{person}"]
+        self.server.assistant_threads.add((chat, thread))
+        self.server.deliver({
+            "type": kind, "event_ts": self.server.workspace.ts(),
+            "assistant_thread": {"user_id": PEOPLE[person], "context": {"channel_id": "C0GROUP", "team_id": "T0HOUSE"}, "channel_id": chat, "thread_ts": thread},
+        })  # fmt: skip
+        return thread
+
     async def visible(self, chat: str = "dm:ada") -> Sequence[Visible]:
         return [shown(row) for row in self.server.workspace.rows[CHATS[chat]]]
 

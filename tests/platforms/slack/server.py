@@ -14,6 +14,8 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
+from channels.slack.setup import EVENTS, SCOPES
+from tests.platforms.slack.surfaces import EVENT_SCOPES, METHOD_SCOPES, Surfaces, subscription
 from tests.platforms.slack.workspace import APP, APP_TOKEN, BOT, BOT_ID, BOT_TOKEN, TEAM, Row, Rules, SlackError, Workspace, decoded
 
 SENDS = frozenset({"chat.postMessage", "chat.update", "chat.delete", "files.completeUploadExternal"})
@@ -49,10 +51,11 @@ class Envelope:
     timer: asyncio.TimerHandle | None = None
 
 
-class Server:
+class Server(Surfaces):
     """Start it with ``running()``. Everything is public to tests: what was called, what was acknowledged, what went wrong."""
 
     def __init__(self, rules: Rules | None = None) -> None:
+        super().__init__()
         self.workspace = Workspace(rules=rules or Rules())
         self.workspace.emit = self.deliver
         self.rules = self.workspace.rules
@@ -69,6 +72,8 @@ class Server:
         self.ephemeral: list[Row] = []
         self.statuses: list[Row] = []
         self.scopes_missing: dict[str, str] = {}  # method -> scope
+        self.scopes = set(SCOPES)  # what the app was installed with: the manifest that `ohmo init` writes
+        self.events = set(EVENTS)  # what it subscribed to
         self.revoked = False
         self.app_revoked = False
         self.refuse_sockets = False
@@ -89,6 +94,7 @@ class Server:
         app.router.add_get("/link", self._link)
         app.router.add_post("/upload/{file}", self._upload)
         app.router.add_get("/files/{file}/{name}", self._download)
+        app.router.add_post("/response/{name}", self._respond)
         self.routes(app)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -223,6 +229,9 @@ class Server:
             raise SlackError("not_allowed_token_type" if token in {APP_TOKEN, BOT_TOKEN} else "invalid_auth")
         if method in self.scopes_missing:
             raise SlackError("missing_scope", needed=self.scopes_missing[method], provided="")
+        wanted_scopes = METHOD_SCOPES.get(method, ())
+        if wanted_scopes and not self.scopes & set(wanted_scopes):
+            raise SlackError("missing_scope", needed=wanted_scopes[0], provided=",".join(sorted(self.scopes)))
 
     def _do(self, method: str, args: Row) -> Row:
         handler = getattr(self, "_" + method.replace(".", "_"), None)
@@ -380,6 +389,10 @@ class Server:
         self.changed()
 
     def deliver(self, event: Row) -> None:
+        """Events API: only what the app subscribed to, and has the scope for."""
+        name = subscription(event)
+        if name not in self.events or EVENT_SCOPES.get(name, "") not in {"", *self.scopes}:
+            return
         self.envelope("events_api", {
             "token": "verification", "team_id": TEAM, "api_app_id": APP, "type": "event_callback", "event_id": f"Ev{uuid.uuid4().hex[:10].upper()}",
             "event_time": int(self.workspace.clock()), "event": event, "authorizations": [{"team_id": TEAM, "user_id": BOT, "is_bot": True}],

@@ -1,0 +1,46 @@
+"""What is known of slash commands: which words are orders of the house, and where an answer may go that the conversation itself does not take."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+LASTS = 29 * 60.0  # seconds; Slack takes answers for 30 minutes ...
+USES = 5  # ... and five of them (Handling user interaction, "response_url")
+KEPT = 1_000
+
+
+@dataclass(slots=True)
+class _Door:
+    url: str
+    opened: float  # monotonic seconds
+    used: int = 0
+
+
+class Slashes:
+    """Lives as long as the adapter. The addresses are secrets of a kind and are kept in memory only: after a restart they would be too old soon."""
+
+    def __init__(self) -> None:
+        self.orders: frozenset[str] = frozenset()
+        self._doors: OrderedDict[tuple[str, str], _Door] = OrderedDict()
+
+    def is_order(self, words: str) -> bool:
+        """Whether ``/ohmo words`` is one of the house's commands; as long as these are unknown everything is."""
+        return not self.orders or not words or words.startswith("/") or words.split(maxsplit=1)[0].lower() in self.orders
+
+    def note(self, chat: str, person: str, url: str) -> None:
+        """The ``response_url`` of a command that ``person`` gave in ``chat``; the newest counts."""
+        if url.startswith(("https://", "http://")):
+            self._doors.pop((chat, person), None)
+            self._doors[chat, person] = _Door(url, time.monotonic())
+            while len(self._doors) > KEPT:
+                self._doors.popitem(last=False)
+
+    def take(self, chat: str, person: str | None = None) -> str | None:
+        """One use of the newest address in ``chat`` (of ``person``); None: there is none, or it is spent."""
+        for (where, who), door in reversed(self._doors.items()):
+            if where == chat and person in (None, who) and time.monotonic() - door.opened < LASTS and door.used < USES:
+                door.used += 1
+                return door.url
+        return None
