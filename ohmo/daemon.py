@@ -122,19 +122,22 @@ class _Word:
 
 
 @contextmanager
-def one_shot(config: Config, environ: Mapping[str, str]) -> Generator[Path]:
-    """The house in a thread of this process, for one prompt without a daemon: yields the socket's path. Takes the home's lock meanwhile.
-    Raises HomeTaken, ConfigError."""
+def one_shot(config: Config, environ: Mapping[str, str], *, still: bool = False) -> Generator[Path]:
+    """The house in a thread of this process, for one command without a daemon: yields the socket's path. Takes the home's lock meanwhile.
+    ``still``: it answers questions about itself, and nothing in it moves. Raises HomeTaken, ConfigError."""
     config.home.prepare()
     config = replace(
-        config, channels=tuple(one for one in config.channels if one.name != "console"), safe=True
-    )  # the terminal is the prompt's
+        config,
+        channels=tuple(one for one in config.channels if one.name != "console"),  # the terminal is the command's
+        control=config.control.model_copy(update={"listen": None}),  # nobody else is meant to find it
+        safe=True,
+    )
     ready: Future[Path] = Future()
     stop = threading.Event()
 
     def life() -> int:
         with logging_to(config.home.log, secrets=lambda: config.vault.values):
-            return _run(_short(config, Seams(environ=environ), ready.set_result, stop))
+            return _run(_short(config, Seams(environ=environ), ready.set_result, stop, still))
 
     with hold_home(config.home.root), ThreadPoolExecutor(1, thread_name_prefix="ohmo.one_shot") as pool:
         living_there = pool.submit(life)
@@ -224,8 +227,8 @@ async def _remember(config: Config, order: Order) -> None:
     await asyncio.to_thread(order.good, config)
 
 
-async def _short(config: Config, seams: Seams, ready: Callable[[Path], None], stop: threading.Event) -> int:
-    async with living(config, seams) as (_, doors):
+async def _short(config: Config, seams: Seams, ready: Callable[[Path], None], stop: threading.Event, still: bool) -> int:
+    async with living(config, seams, still=still) as (_, doors):
         ready(doors.socket)
         await asyncio.to_thread(stop.wait)
     return OK
@@ -259,8 +262,11 @@ async def _until_stopped(house: House, stopping: asyncio.Event, changed: Corouti
 
 
 @asynccontextmanager
-async def living(config: Config, seams: Seams, *, notes: Callable[[], Sequence[str]] = tuple) -> AsyncGenerator[tuple[House, Doors]]:
-    """The house, started in order; on the way out stopped in reverse. The caller owns the home. ``notes`` stand among the status's warnings."""
+async def living(
+    config: Config, seams: Seams, *, notes: Callable[[], Sequence[str]] = tuple, still: bool = False
+) -> AsyncGenerator[tuple[House, Doors]]:
+    """The house, started in order; on the way out stopped in reverse. The caller owns the home. ``notes`` stand among the status's warnings.
+    ``still``: only its doors open; no channel connects, no turn runs, no job is due."""
     _prepare_workspace(config.workspace)
     finish_restore(config.home.root)  # one that was killed in the middle
     wired = wire(config, seams.clock)
@@ -284,13 +290,14 @@ async def living(config: Config, seams: Seams, *, notes: Callable[[], Sequence[s
         house.truth.warnings = lambda: (*notes(), *broken())
         doors = await stack.enter_async_context(house.control.serving())
         group = await stack.enter_async_context(_tasks())
-        for name, work in _lives(house, config):
+        for name, work in () if still else _lives(house, config):
             group(name, work)
         if watcher is not None:
             stack.push_async_callback(asyncio.to_thread, watcher.close)
             group("traces", lambda: watcher.run(house.bus.outbound.listen))
         house.truth.ready = True
-        group("model.warm", lambda: _warm(house))
+        if not still:
+            group("model.warm", lambda: _warm(house))
         if warnings:
             await house.notices.tell("store", " ".join(warnings))
         log.info("ready", provider=model.explanation, model=model.model, url=doors.url)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ohmo.cli.client import connect
 from ohmo.cli.group import Group
+from ohmo.cli.reach import reach
 from ohmo.cli.show import Columns, address, ago, as_json_text, clean, client_options, print_rows
 
 
@@ -18,7 +18,7 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @client_options
 def list_(as_json: bool, remote: str | None) -> None:
     """What waits for an answer."""
-    found = connect(remote).get("/api/v1/approvals")
+    found = reach(remote).get("/api/v1/approvals")
     if as_json:
         click.echo(as_json_text(found["approvals"]))
         return
@@ -54,5 +54,5 @@ def deny(id: str, word: str, as_json: bool, remote: str | None) -> None:
 def _answer(id: str, body: dict[str, str], as_json: bool, remote: str | None) -> None:
     if not id.isalnum():
         raise click.UsageError(f"{id!r}: expected an id as `ohmo approvals list` shows it")
-    found = connect(remote).post(f"/api/v1/approvals/{id}", body)
+    found = reach(remote).post(f"/api/v1/approvals/{id}", body)
     click.echo(as_json_text(found) if as_json else f"{id}: {body['verdict']}")

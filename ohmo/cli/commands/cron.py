@@ -12,6 +12,7 @@ import click
 
 from ohmo.cli.client import connect
 from ohmo.cli.group import Group
+from ohmo.cli.reach import reach
 from ohmo.cli.show import Columns, ago, as_json_text, clean, clean_text, client_options, print_rows
 
 P = ParamSpec("P")
@@ -51,7 +52,7 @@ def _fields(function: Callable[P, R]) -> Callable[P, R]:
 @client_options
 def list_(as_json: bool, remote: str | None) -> None:
     """Every job and when it is next due."""
-    jobs = connect(remote).get(_API)["jobs"]
+    jobs = reach(remote).get(_API)["jobs"]
     if as_json:
         click.echo(as_json_text(jobs))
         return
@@ -86,7 +87,7 @@ def add(
 ) -> None:
     """A new job: SCHEDULE is five or six cron fields or a name such as @daily; or give --at, --every or --recipe."""
     body = _body(schedule=schedule, name=name, recipe=recipe, **flags) | ({"set": _pairs(values, "--set")} if values else {})
-    client = connect(remote)
+    client = reach(remote)
     looks = client.post(_API, {**body, "preview": True})
     if not _agreed(looks, yes):
         raise click.ClickException("nothing was made")
@@ -99,7 +100,7 @@ def add(
 @client_options
 def show(name: str, as_json: bool, remote: str | None) -> None:
     """One job whole."""
-    found = connect(remote).get(_path(name))
+    found = reach(remote).get(_path(name))
     if as_json:
         click.echo(as_json_text(found))
         return
@@ -122,7 +123,7 @@ def edit(name: str, yes: bool, as_json: bool, remote: str | None, **flags: Any) 
         raise click.UsageError("say what shall change, for example --schedule '0 8 * * *'")
     if (body.get("rules") or body.get("secrets")) and not _agreed({"name": name, **body}, yes):
         raise click.ClickException("nothing was changed")
-    client = connect(remote)
+    client = reach(remote)
     made = client.post(_path(name), body)
     click.echo(as_json_text(made) if as_json else _told(made))
 
@@ -132,7 +133,7 @@ def edit(name: str, yes: bool, as_json: bool, remote: str | None, **flags: Any) 
 @client_options
 def run(name: str, as_json: bool, remote: str | None) -> None:
     """Run a job now, beside its schedule."""
-    _act(name, "run", "runs now; ohmo cron history shows how it ends", as_json, remote)
+    _act(name, "run", f"runs now; ohmo cron history {clean(name)} shows how it ends", as_json, remote)
 
 
 @COMMAND.command()
@@ -156,7 +157,7 @@ def resume(name: str, as_json: bool, remote: str | None) -> None:
 @client_options
 def remove(name: str, as_json: bool, remote: str | None) -> None:
     """Remove a job; a run that is going on ends first."""
-    found = connect(remote).delete(_path(name))
+    found = reach(remote).delete(_path(name))
     click.echo(as_json_text(found) if as_json else f"{clean(name)}: removed")
 
 
@@ -166,7 +167,7 @@ def remove(name: str, as_json: bool, remote: str | None) -> None:
 @client_options
 def history(name: str, limit: int, as_json: bool, remote: str | None) -> None:
     """What became of its runs, the latest first."""
-    rows = connect(remote).get(f"{_path(name)}/history", limit=limit)["occurrences"]
+    rows = reach(remote).get(f"{_path(name)}/history", limit=limit)["occurrences"]
     if as_json:
         click.echo(as_json_text(rows))
         return
@@ -186,7 +187,7 @@ def history(name: str, limit: int, as_json: bool, remote: str | None) -> None:
 def export(as_json: bool, remote: str | None) -> None:
     """Every job and its history as JSON lines."""
     del as_json  # it is nothing else
-    client = connect(remote)
+    client = reach(remote)
     for job in client.get(_API)["jobs"]:
         click.echo(json.dumps({"type": "job", **job}, ensure_ascii=False))
         for row in client.get(f"{_path(job['name'])}/history", limit=1000)["occurrences"]:
@@ -235,9 +236,9 @@ def _agreed(looks: Mapping[str, Any], yes: bool) -> bool:
 
 
 def _told(job: Mapping[str, Any]) -> str:
-    due = job["next_local"] or ("paused" if not job["enabled"] else "never")
+    due = "paused" if not job["enabled"] else f"next run {clean(job['next_local'])}" if job["next_local"] else "no further run"
     kept = "" if job["to"] else "; its reports are only kept in the history (--to sends them somewhere)"
-    return f"{clean(job['name'])}: next run {clean(due)}{kept}"
+    return f"{clean(job['name'])}: {due}{kept}"
 
 
 def _rhythm(row: Mapping[str, Any]) -> str:
@@ -245,5 +246,5 @@ def _rhythm(row: Mapping[str, Any]) -> str:
 
 
 def _act(name: str, what: str, done: str, as_json: bool, remote: str | None) -> None:
-    found = connect(remote).post(f"{_path(name)}/{what}", {})
+    found = (connect if what == "run" else reach)(remote).post(f"{_path(name)}/{what}", {})  # a run needs a house that moves
     click.echo(as_json_text(found) if as_json else f"{clean(name)} {done}")

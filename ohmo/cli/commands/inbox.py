@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ohmo.cli.client import connect
 from ohmo.cli.group import Group
+from ohmo.cli.reach import reach
 from ohmo.cli.show import Columns, Row, address, ago, as_json_text, clean, client_options, print_rows
 
 
@@ -20,7 +20,7 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @client_options
 def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> None:
     """The newest arrivals."""
-    found = connect(remote).get("/api/v1/inbox", state=state, limit=limit)
+    found = reach(remote).get("/api/v1/inbox", state=state, limit=limit)
     if as_json:
         click.echo(as_json_text(found["inbox"]))
         return
@@ -41,7 +41,7 @@ def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> N
 @click.pass_context
 def audit(ctx: click.Context, as_json: bool, remote: str | None) -> None:
     """Prove that every accepted arrival has one ending or is on its way; exit 1 when not."""
-    found = connect(remote).get("/api/v1/inbox/audit")
+    found = reach(remote).get("/api/v1/inbox/audit")
     if as_json:
         click.echo(as_json_text(found))
     else:
@@ -60,7 +60,7 @@ def audit(ctx: click.Context, as_json: bool, remote: str | None) -> None:
 def why(id: str, as_json: bool, remote: str | None) -> None:
     """What became of one arrival (ID as in list: THREAD/SEQ)."""
     thread, seq = _split(id)
-    found = connect(remote).get(f"/api/v1/inbox/{thread}/{seq}")
+    found = reach(remote).get(f"/api/v1/inbox/{thread}/{seq}")
     if as_json:
         click.echo(as_json_text(found))
         return
@@ -76,7 +76,7 @@ def why(id: str, as_json: bool, remote: str | None) -> None:
 def retry(id: str, as_json: bool, remote: str | None) -> None:
     """Bring a dead arrival back (ID as in list: THREAD/SEQ)."""
     thread, seq = _split(id)
-    found = connect(remote).post(f"/api/v1/inbox/{thread}/{seq}/retry", {})
+    found = reach(remote).post(f"/api/v1/inbox/{thread}/{seq}/retry", {})
     click.echo(as_json_text(found) if as_json else f"{id}: will be tried again")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ohmo.cli.client import connect
 from ohmo.cli.group import Group
+from ohmo.cli.reach import reach
 from ohmo.cli.show import Columns, Row, ago, as_json_text, clean, client_options, print_rows
 
 
@@ -18,7 +18,7 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @client_options
 def list_(as_json: bool, remote: str | None) -> None:
     """Everybody who was let in or asks to be."""
-    found = connect(remote).get("/api/v1/pairing")
+    found = reach(remote).get("/api/v1/pairing")
     if as_json:
         click.echo(as_json_text(found["people"]))
         return
@@ -38,7 +38,7 @@ def list_(as_json: bool, remote: str | None) -> None:
 @client_options
 def approve(code: str, as_json: bool, remote: str | None) -> None:
     """Let in the person who shows this code."""
-    found = connect(remote).post("/api/v1/pairing", {"code": code.strip()})
+    found = reach(remote).post("/api/v1/pairing", {"code": code.strip()})
     click.echo(as_json_text(found) if as_json else f"{_name(found)} ({clean(found['name'])}) is let in as {found['role']}")
 
 
@@ -48,7 +48,7 @@ def approve(code: str, as_json: bool, remote: str | None) -> None:
 @client_options
 def revoke(person: str, account: str | None, as_json: bool, remote: str | None) -> None:
     """Let somebody in no more."""
-    client = connect(remote)
+    client = reach(remote)
     channel, _, who = person.partition(":")
     rows = [row for row in client.get("/api/v1/pairing")["people"] if (row["channel"], row["person"]) == (channel, who)]
     rows = [row for row in rows if account in (None, row["account"])]

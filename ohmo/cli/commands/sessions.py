@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import click
 
-from ohmo.cli.client import Client, Json, connect
+from ohmo.cli.client import Client, Json
 from ohmo.cli.group import Group
+from ohmo.cli.reach import reach
 from ohmo.cli.show import Columns, address, ago, as_json_text, clean, clean_text, client_options, print_rows
 
 
@@ -23,7 +24,7 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @client_options
 def list_(channel: str | None, limit: int, as_json: bool, remote: str | None) -> None:
     """The latest conversations."""
-    rows = connect(remote).get("/api/v1/sessions", channel=channel, limit=limit)["sessions"]
+    rows = reach(remote).get("/api/v1/sessions", channel=channel, limit=limit)["sessions"]
     if as_json:
         click.echo(as_json_text(rows))
         return
@@ -43,7 +44,7 @@ def list_(channel: str | None, limit: int, as_json: bool, remote: str | None) ->
 @client_options
 def show(id: str, limit: int, as_json: bool, remote: str | None) -> None:
     """One conversation, its last items."""
-    client = connect(remote)
+    client = reach(remote)
     session, items = _whole(client, _id(id))
     items = items[-limit:]
     if as_json:
@@ -59,7 +60,7 @@ def show(id: str, limit: int, as_json: bool, remote: str | None) -> None:
 @client_options
 def export(id: str, as_json: bool, remote: str | None) -> None:
     """A whole conversation as Markdown, or with --json one item per line."""
-    session, items = _whole(connect(remote), _id(id))
+    session, items = _whole(reach(remote), _id(id))
     if as_json:
         for item in [session, *items]:
             click.echo(json.dumps(item, ensure_ascii=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ohmo.cli.client import connect
+from ohmo.cli.reach import reach
 from ohmo.cli.show import Columns, as_json_text, client_options, print_rows
 
 
@@ -12,7 +12,7 @@ from ohmo.cli.show import Columns, as_json_text, client_options, print_rows
 @click.option("--days", type=click.IntRange(1, 3660), default=30, show_default=True)
 @client_options
 def COMMAND(days: int, as_json: bool, remote: str | None) -> None:  # noqa: N802 - the name every command file exports
-    rows = connect(remote).get("/api/v1/usage", days=days)["usage"]
+    rows = reach(remote).get("/api/v1/usage", days=days)["usage"]
     if as_json:
         click.echo(as_json_text(rows))
         return

@@ -12,11 +12,13 @@ from ohmo.contracts.messages import Json
 from ohmo.contracts.provider import ToolSpec
 
 _RUN = re.compile(r"\s*(?:please\s+)?run\s+(?P<name>\w+)\b(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_JOB = re.compile(r"\n\n\(This is the scheduled run of the job .*\)\s*\Z", re.DOTALL)  # what a job tells a model behind its own words
 _COLON = re.compile(r"\s*(?P<name>\w+):\s*(?P<rest>.*)", re.DOTALL)
 
 
 def asked_for(text: str, tools: Sequence[ToolSpec]) -> tuple[str, dict[str, Json]] | str | None:
     """Name and arguments; a line that says what is wrong; or None when no tool was asked for."""
+    text = _JOB.sub("", text)
     match = _RUN.fullmatch(text) or _COLON.fullmatch(text)
     if match is None:
         return None

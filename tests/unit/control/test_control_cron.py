@@ -16,6 +16,8 @@ from ohmo.control.cron import CronRoutes
 from ohmo.control.guard import Guard
 from ohmo.control.keys import Keys
 from ohmo.cron.desk import CronDesk, DeskParts
+from ohmo.cron.recipes import BUNDLED, read_recipe
+from ohmo.cron.spec import spec_of
 from ohmo.ids import IdSource
 from ohmo.store.memory import MemoryStore
 from ohmo.testing import ManualClock
@@ -100,3 +102,16 @@ async def test_a_recipe_is_filled_in_and_flags_win(client: TestClient[web.Reques
     assert "--set repo" in (await missing.json())["error"]
     made = await (await client.post("/api/v1/cron", json={"recipe": "news", "set": {"repo": "a/b"}, "every": "5m"})).json()
     assert (made["prompt"], made["rules"], made["every"], made["schedule"]) == ("news of a/b", ["Bash(gh api repos/a/b/*)"], "5m", None)
+
+
+@pytest.mark.parametrize("path", sorted(BUNDLED.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_recipe_that_comes_along_is_a_job_as_it_stands(path: Path) -> None:
+    recipe = read_recipe(path.stem, (BUNDLED,))
+    assert recipe.title != path.stem
+    spec = spec_of(recipe.job({}), "UTC", ManualClock()())
+    assert (spec.name, spec.recipe) == (path.stem, path.stem)
+    assert "{{" not in spec.prompt + "".join(spec.rules)
+
+
+def test_ci_triage_comes_along() -> None:
+    assert (BUNDLED / "ci-triage.yaml").exists()

@@ -136,6 +136,11 @@ BASH = ToolSpec("Bash", "", {"properties": {"command": {"type": "string"}}, "req
         ("Read: README.md", ("Read", {"file_path": "README.md"})),
         ("hello", None),
         ("Note: buy milk", None),
+        (
+            "Bash: date\n\n(This is the scheduled run of the job tick, due now. Nobody may be there to answer.)",
+            ("Bash", {"command": "date"}),
+        ),
+        ("Bash: date\n\n(cd x; ls)", ("Bash", {"command": "date\n\n(cd x; ls)"})),
     ],
 )
 def test_a_newcomer_can_name_a_tool(text: str, expected: object) -> None:

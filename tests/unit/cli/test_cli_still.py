@@ -1,0 +1,38 @@
+"""Commands without a daemon: the house of the command's own process answers, and nothing in it moves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+def ohmo(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ohmo", *arguments], capture_output=True, text=True, timeout=60, check=False,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
+    )  # fmt: skip
+
+
+def test_listings_and_jobs_work_without_a_daemon_and_let_nothing_run(home: Path) -> None:
+    (home / "config.yaml").write_text("profiles: {default: {provider: offline}}\n")
+    said = ohmo(home, "-p", "run Write file_path=a.txt content=x")
+    assert said.returncode == 3
+    for listing in ("inbox list", "outbox list", "sessions list", "approvals list", "pairing list", "usage", "cron list"):
+        found = ohmo(home, *listing.split(), "--json")
+        assert (found.returncode, found.stderr) == (0, "")
+        assert isinstance(json.loads(found.stdout), list)
+    made = ohmo(home, "cron", "add", "--every", "1s", "--prompt", "Bash: date", "--name", "tick")
+    assert made.stdout.startswith("tick: next run ")
+    assert ohmo(home, "cron", "history", "tick").stdout == "it has not been due yet\n"
+    started = ohmo(home, "cron", "run", "tick")
+    assert started.returncode == 1
+    assert "start it with: ohmo run" in started.stderr
+    assert ohmo(home, "inbox", "audit").stdout.endswith("nothing is lost\n")
+
+
+def test_a_home_that_was_never_used_is_not_made_by_a_listing(tmp_path: Path) -> None:
+    said = ohmo(tmp_path / "new", "sessions", "list")
+    assert (said.returncode, said.stderr.startswith("ohmo: not running")) == (1, True)
+    assert not (tmp_path / "new").exists()
