@@ -69,6 +69,7 @@ class Slack:
         self._names = Names(self._wire)
         self._account = ""
         self._user = ""
+        self._bot = ""
         self._direct: dict[str, str] = {}  # person -> the direct conversation with them
         self._quiet_until = 0.0  # monotonic; revisions rest after a rate limit so that final texts get through
         self._can_type = True
@@ -90,10 +91,11 @@ class Slack:
             except Rejected as refused:  # missing_scope, not_allowed...: asking again changes nothing
                 raise AuthFailed(str(refused)) from refused
             self._account, self._user = need("auth.test", who, "team_id"), need("auth.test", who, "user_id")
+            self._bot = str(who.get("bot_id") or "")
             yield
 
     async def receive(self, context: ChannelContext) -> None:
-        await Listening(self._wire, context, (self._account, self._user), self._names, self._options, self._slashes).run()
+        await Listening(self._wire, context, (self._account, self._user, self._bot), self._names, self._options, self._slashes).run()
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
         return render.render(outbound)

@@ -12,8 +12,8 @@ from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edit
 from channels.text import clean, cleaned
 
 Body = dict[str, Any]
-# Reference, "message" event subtypes: these are people talking; the others are Slack's own lines (joins, topics, pins) or copies.
-_SPOKEN = frozenset({"", "file_share", "thread_broadcast", "me_message"})
+# Reference, "message" event subtypes: these are people or programs talking; the others are Slack's own lines (joins, topics, pins) or copies.
+_SPOKEN = frozenset({"", "file_share", "thread_broadcast", "me_message", "bot_message"})
 _SLACKBOT = "USLACKBOT"
 _PERSON = re.compile(r"<@([UW][A-Z0-9]+)(?:\|([^<>]*))?>")
 _MARKED = re.compile(r"<([^<>]*)>")
@@ -46,6 +46,7 @@ class Place:
     follows: Callable[[str, str], bool] = _never  # (chat, thread): did we speak, or were we called, in this thread
     topic_of: Callable[[str, str], str | None] = _nobody  # (chat, ts): the thread a message stands in
     is_order: Callable[[str], bool] = _always  # are the words after /ohmo a command of the house
+    bot: str = ""  # our bot's own id (bot_id of auth.test): a post under another name carries only that
 
 
 class _Common(TypedDict):
@@ -121,20 +122,30 @@ def _event(event: Body, place: Place) -> list[Arrival]:
 
 
 def is_spoken(row: Body, place: Place) -> bool:
-    """By a person: not by us, not by another bot, not one of Slack's own lines."""
+    """By a person or another bot: not by us, not one of Slack's own lines."""
     return (
         _str(row, "subtype", "") in _SPOKEN
-        and not row.get("bot_id")
-        and row.get("user") not in {None, "", place.user, _SLACKBOT}
+        and _author(row) not in {"", place.user, _SLACKBOT}
+        and (not row.get("bot_id") or row.get("bot_id") != place.bot)
         and not row.get("hidden")
     )
+
+
+def is_bots(row: Body) -> bool:
+    """Said by a program; only its posts carry ``bot_id`` (Reference, "bot_message")."""
+    return bool(row.get("bot_id"))
+
+
+def _author(row: Body) -> str:
+    """A bot_message of an older app has no user, only the bot's id."""
+    return _str(row, "user", "") or _str(row, "bot_id", "")
 
 
 def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | None:
     """A message event, its app_mention twin or a row of history: equal keys, because the key is (channel, ts). None: not for us."""
     if not is_spoken(row, place):
         return None
-    ts, text, user = _ts(row, "ts"), _str(row, "text", ""), _str(row, "user")
+    ts, text, user = _ts(row, "ts"), _str(row, "text", ""), _author(row)
     thread = _thread(row)
     called = place.user in people_in(text)
     addressed = private or called or row.get("parent_user_id") == place.user or (thread != "" and place.follows(chat, thread))
@@ -164,7 +175,7 @@ def edited(row: Body, chat: str, place: Place, *, private: bool, ts: str = "") -
     return Edited(
         key=f"{chat}/{message_ts}/edited/{changed}",
         address=_address(place, chat, topic),
-        person=_person(_str(row, "user"), place, row),
+        person=_person(_author(row), place, row),
         at=moment(changed),
         order=order(changed),
         message=MessageId(message_ts),
@@ -195,7 +206,7 @@ def _deleted(event: Body, chat: str, place: Place) -> list[Arrival]:
         Edited(
             key=f"{chat}/{deleted}/deleted",
             address=_address(place, chat, _topic(deleted, thread, called=called, private=private)),
-            person=_person(_str(before, "user", ""), place),
+            person=_person(_author(before), place, before),
             at=moment(ts),
             order=order(ts),
             message=MessageId(deleted),
@@ -306,9 +317,10 @@ def _address(place: Place, chat: str, topic: str | None) -> Address:
 
 
 def _person(user: str, place: Place, row: Body | None = None) -> Person:
-    profile = _dict(row or {}, "user_profile", {})
-    name = place.names.get(user) or _str(profile, "display_name", "") or _str(profile, "real_name", "") or user
-    return Person(PersonId(user), clean(name))
+    row = row or {}
+    profile, program = _dict(row, "user_profile", {}), _dict(row, "bot_profile", {})
+    shown = _str(profile, "display_name", "") or _str(profile, "real_name", "") or _str(row, "username", "") or _str(program, "name", "")
+    return Person(PersonId(user), clean(place.names.get(user) or shown or user), is_bots(row))
 
 
 def _common(key: str, chat: str, topic: str | None, person: Person, ts: str, place: Place) -> _Common:

@@ -35,15 +35,15 @@ class Listening:
     """One ``receive``: from the first hello until the connection is gone."""
 
     def __init__(
-        self, wire: Wire, context: ChannelContext, who: tuple[str, str], names: Names, options: Options, slashes: Slashes
+        self, wire: Wire, context: ChannelContext, who: tuple[str, str, str], names: Names, options: Options, slashes: Slashes
     ) -> None:  # fmt: skip
-        """``who``: our team's id and our bot's user id."""
+        """``who``: our team's id, our bot's user id and its bot id."""
         self._wire, self._context, self._clock, self._invited = wire, context, options.clock, options.invited
         self._names, self._slashes = names, slashes
         self._courtesies = Courtesies(wire, options.about)
         self._memory = Memory()
         self._place = Place(
-            who[0], who[1], options.clock, names.known, self._memory.follows, self._memory.topic_of, slashes.is_order
+            who[0], who[1], options.clock, names.known, self._memory.follows, self._memory.topic_of, slashes.is_order, who[2]
         )  # fmt: skip
         self._history = History(wire, who[1])
         self._listed = False  # until the conversations are known every chat waits
@@ -236,7 +236,7 @@ class Listening:
 
     async def _confess(self, chat: Conversation, missed: Missed) -> None:
         """The fence is never silent: said where somebody may be waiting, else to the owner."""
-        left = [row for row in missed.left if inbound.is_spoken(row, self._place)]
+        left = [row for row in missed.left if inbound.is_spoken(row, self._place) and not inbound.is_bots(row)]
         if not left and not missed.more:
             return
         called = any(self._place.user in inbound.people_in(str(row.get("text", ""))) for row in left)

@@ -67,7 +67,9 @@ def _arrivals(update: Update, me: Me, now: datetime) -> Iterator[Arrival]:
 
 def _message(message: Message, me: Me) -> Inbound | None:
     sender = message.sender
-    if sender is None or sender.is_bot or sender.id == me.id or message.is_automatic_forward or message.date == 0:
+    if sender is None or sender.id == me.id or message.is_automatic_forward or message.date == 0:
+        return None
+    if sender.is_bot and message.sender_chat is not None:  # Message, "sender_chat": a chat speaks, behind a bot's name for old clients
         return None
     attachments = _attachments(message)
     text = _text(message, me)

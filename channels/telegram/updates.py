@@ -97,6 +97,7 @@ class Message(_Shape):
     chat: Chat
     sender: Annotated[User | None, Field(alias="from")] = None
     is_automatic_forward: bool = False
+    sender_chat: Chat | None = None
     message_thread_id: int | None = None
     is_topic_message: bool = False
     media_group_id: str | None = None

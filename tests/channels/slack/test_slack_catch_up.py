@@ -255,15 +255,18 @@ async def test_a_new_conversation_is_heard_although_it_was_never_listed(slack: S
     assert "C0NEW" in context.cursors
 
 
-async def test_own_posts_other_bots_and_slacks_own_lines_of_history_are_no_arrivals(slack: SlackRig, context: FakeContext) -> None:
+async def test_own_posts_and_slacks_own_lines_of_history_are_no_arrivals_and_other_bots_say_that_they_are_bots(
+    slack: SlackRig, context: FakeContext
+) -> None:
     workspace = slack.server.workspace
+    workspace.says("C0GROUP", BOT, "mine", bot_id="B0OHMO")
     workspace.says("C0GROUP", "U0OTHER", "I am a bot", bot_id="B0OTHER")
     workspace.says("C0GROUP", "U0ADA", "has joined", subtype="channel_join")
-    workspace.says("C0GROUP", BOT, "mine", bot_id="B0OHMO")
     await slack.says("hello")
     async with hearing(slack, context):
         await caught_up(slack, context)
-    assert heard(context) == ["hello"]
+    said = {message.text: message.person.bot for message in context.messages}
+    assert {text: said[text] for text in heard(context)} == {"I am a bot": True, "hello": False}
 
 
 async def test_an_event_that_was_lost_although_a_newer_one_was_stored_is_still_fetched(slack: SlackRig, context: FakeContext) -> None:

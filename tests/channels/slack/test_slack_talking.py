@@ -101,14 +101,14 @@ async def test_a_thread_we_posted_into_is_ours_to_hear(slack: SlackRig, channel:
     assert context.messages[-1].addressed
 
 
-async def test_our_own_posts_and_other_bots_are_acknowledged_and_are_no_arrivals(
+async def test_our_own_posts_are_acknowledged_and_no_arrivals_and_other_bots_say_that_they_are_bots(
     slack: SlackRig, channel: Slack, context: FakeContext
 ) -> None:
     await say(channel, Outbound(GROUP, "mine"))
     slack.server.workspace.says("C0GROUP", "U0OTHER", f"<@{BOT}> hello from a bot", bot_id="B0OTHER")
     await slack.says("hello from Ada", chat="group")
     await slack.server.until(lambda server: len(server.acked) == 5 - 1)
-    assert [message.text for message in context.messages] == ["hello from Ada"]
+    assert [(message.text, message.person.bot) for message in context.messages] == [("hello from a bot", True), ("hello from Ada", False)]
 
 
 async def test_edits_deletions_and_reactions_name_the_message_they_are_about(slack: SlackRig, channel: Slack, context: FakeContext) -> None:

@@ -14,7 +14,7 @@ from channels.slack.inbound import Malformed, Place, chat_of, order, people_of, 
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NAMES = {"U1": "Ada", "U9": "ohmo"}
-PLACE = Place("T1", "U9", lambda: NOW, NAMES)
+PLACE = Place("T1", "U9", lambda: NOW, NAMES, bot="B9")
 
 
 def event(**fields: Any) -> dict[str, Any]:
@@ -74,17 +74,27 @@ def test_order_sorts_like_the_numbers_for_ever() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"bot_id": "B2"},
+        {"bot_id": "B9", "user": None, "subtype": "bot_message", "username": "ohmo in disguise"},
         {"user": "U9"},
+        {"user": "U9", "bot_id": "B9"},
         {"user": None},
         {"user": "USLACKBOT"},
         {"subtype": "channel_join"},
-        {"subtype": "bot_message"},
+        {"user": "USLACKBOT", "subtype": "bot_message", "bot_id": "B01"},
         {"hidden": True},
     ],
 )
 def test_what_no_person_said_to_us_is_no_arrival(fields: dict[str, Any]) -> None:
     assert read("events_api", event(**fields), PLACE) == []
+
+
+def test_another_bot_is_a_person_that_says_it_is_a_bot() -> None:
+    modern = only(event(user="U7", bot_id="B7", bot_profile={"name": "deploys"}))
+    assert (modern.person.id, modern.person.name, modern.person.bot) == ("U7", "deploys", True)
+    classic = only(event(user=None, bot_id="B8", subtype="bot_message", username="alarms"))
+    assert (classic.person.id, classic.person.name, classic.person.bot) == ("B8", "alarms", True)
+    assert only(changed(user="U7", bot_id="B7")).person.bot
+    assert not only(event()).person.bot
 
 
 @pytest.mark.parametrize("subtype", ["file_share", "thread_broadcast", "me_message"])
@@ -110,8 +120,8 @@ def test_an_edit_is_named_by_its_own_time() -> None:
     assert (said.key, said.text, said.message) == ("C1/1700000000.000100/edited/1700000009.000000", "new", "1700000000.000100")
 
 
-@pytest.mark.parametrize("fields", [{"text": "old"}, {"bot_id": "B2"}, {"user": "U9"}])
-def test_changes_that_change_no_words_of_a_person_are_no_arrival(fields: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", [{"text": "old"}, {"bot_id": "B9"}, {"user": "U9"}])
+def test_changes_that_change_no_words_or_are_our_own_are_no_arrival(fields: dict[str, Any]) -> None:
     assert read("events_api", changed(**fields), PLACE) == []
 
 

@@ -156,13 +156,19 @@ def test_what_is_no_text_is_said_in_words(fields: Body, text: str) -> None:
     [
         message(new_chat_title="x"),
         message(sender={"id": 7, "is_bot": True, "first_name": "me"}, text="own echo"),
-        message(sender={"id": 8, "is_bot": True, "first_name": "other bot"}, text="x"),
+        message(GROUP, {"id": 1087968824, "is_bot": True, "first_name": "Group"}, text="x", sender_chat={"id": -100, "type": "supergroup"}),
         message(text="from a linked channel", is_automatic_forward=True),
         {key: value for key, value in message(text="anonymous").items() if key != "from"},
     ],
 )
-def test_service_messages_and_bots_say_nothing(body: Body) -> None:
+def test_service_messages_we_ourselves_and_chats_that_speak_say_nothing(body: Body) -> None:
     assert heard(body) is None
+
+
+def test_another_bot_is_a_person_that_says_it_is_a_bot() -> None:
+    said = heard(message(GROUP, {"id": 8, "is_bot": True, "first_name": "other bot"}, text="x"))
+    assert (said.person.id, said.person.name, said.person.bot) == ("8", "other bot", True)
+    assert not heard(message(text="x")).person.bot
 
 
 def test_an_edit_carries_the_new_text_and_two_edits_have_two_names() -> None:
