@@ -14,7 +14,11 @@ import click
 @click.pass_context
 def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bool) -> None:  # noqa: N802 - the name every command file exports
     import gc
+    import importlib
+    import threading
 
+    # Reading the certificates of this machine takes OpenSSL a tenth of a second; Python goes on importing meanwhile.
+    threading.Thread(target=importlib.import_module, args=("aiohttp",), name="aiohttp", daemon=True).start()
     from ohmo.cli.house import manifests, settings, surroundings
     from ohmo.config.lastgood import boot, remember
     from ohmo.config.load import load
