@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import warnings
@@ -276,6 +277,9 @@ class Wire:
         if found.file_path is None or (found.file_size or 0) > limit:
             raise Rejected(f"Telegram: the file has {found.file_size} bytes, {limit} are allowed")
         assert self._session is not None
+        if self._own_server and (stored := self._stored(found.file_path)) is not None:
+            await asyncio.to_thread(_copy, stored, path, limit)
+            return
         timeout = aiohttp.ClientTimeout(sock_connect=self.pace.connect, sock_read=self.pace.call, total=self.pace.upload)
         try:
             async with self._session.get(found.file_path, timeout=timeout) as response:
@@ -290,6 +294,19 @@ class Wire:
                         out.write(chunk)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise NotReady(f"Telegram: the file could not be fetched: {type(error).__name__}") from error
+
+    @property
+    def _own_server(self) -> bool:
+        return urlsplit(self._api_url).hostname != "api.telegram.org"
+
+    def _stored(self, file: str) -> Path | None:
+        """Using a Local Bot API Server, ``--local``: getFile names the file on the server's own disk. None: it has to be fetched."""
+        if file.startswith("/"):  # the SDK saw it there
+            return Path(file)
+        there = file.removeprefix(f"{self._api_url}/file/bot{self._token}/")
+        if there.startswith("/"):
+            raise Rejected(f"Telegram: the Bot API server keeps the file in {there}, which is not here: mount that folder at the same path")
+        return None
 
     async def _asked(self, method: str, call: Awaitable[Result]) -> Result:
         """A call whose repeat is harmless."""
@@ -315,6 +332,17 @@ def _content(path: Path) -> IO[bytes]:
         return path.open("rb")
     except OSError as error:
         raise Rejected(f"Telegram: {path} cannot be read: {error.strerror}") from error
+
+
+def _copy(stored: Path, path: Path, limit: int) -> None:
+    """Raises Rejected for more than ``limit`` bytes and for what cannot be read."""
+    with _content(stored) as source, _new(path) as out:
+        taken = 0
+        while chunk := source.read(1 << 16):
+            taken += len(chunk)
+            if taken > limit:
+                raise Rejected(f"Telegram: the file has more than the allowed {limit} bytes")
+            out.write(chunk)
 
 
 def _new(path: Path) -> IO[bytes]:

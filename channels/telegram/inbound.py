@@ -76,6 +76,8 @@ def _message(message: Message, me: Me) -> Inbound | None:
     if not text and not attachments:  # somebody joined, a title changed, a message was pinned
         return None
     private = message.chat.type == "private"
+    if not private and _is_for_another_bot(message, me):
+        return None
     reply = _reply(message)
     return Inbound(
         key=f"{message.chat.id}/{message.message_id}",
@@ -178,6 +180,14 @@ def _is_meant(message: Message, me: Me) -> bool:
         return True
     words, entities = _words(message)
     return any(_names(words, entity, me) for entity in entities)
+
+
+def _is_for_another_bot(message: Message, me: Me) -> bool:
+    """``/stop@other_bot`` is an order to that bot, also as a reply to us and where no mention is required (Bots, "Commands")."""
+    words, entities = _words(message)
+    first = next((entity for entity in entities if entity.type == "bot_command" and entity.offset == 0), None)
+    name = _part(words, first).lower().partition("@")[2] if first is not None else ""
+    return bool(name) and name != me.name.lower()
 
 
 def _names(words: bytes, entity: Entity, me: Me) -> bool:

@@ -517,6 +517,27 @@ async def test_attachments_are_fetched_whole_or_not_at_all(telegram: TelegramRig
     assert list(tmp_path.glob("*-x")) == []
 
 
+async def test_a_bot_api_server_of_ones_own_hands_over_files_by_their_path(tmp_path: Path, context: FakeContext) -> None:
+    stored, into = tmp_path / "server", tmp_path / "media"
+    stored.mkdir()
+    into.mkdir()
+    (stored / "big.bin").write_bytes(b"b" * (21 << 20))
+    async with rig(Rules(local=True)) as telegram:
+        world, channel = telegram.server.world, telegram.channel()
+        world.files["kept"] = (str(stored / "big.bin"), b"b" * (21 << 20))
+        world.files["elsewhere"] = ("/nowhere/at/all/a.bin", b"abc")
+        async with channel.connect():
+            path = await channel.fetch(Attachment("kept", "big.bin", "x/y", 21 << 20), into, 32 << 20)
+            assert path.parent == into
+            assert path.stat().st_size == 21 << 20
+            path.unlink()
+            with pytest.raises(Rejected, match="allowed"):
+                await channel.fetch(Attachment("kept", "big.bin", "x/y", None), into, 100)
+            with pytest.raises(Rejected, match="mount that folder"):
+                await channel.fetch(Attachment("elsewhere", "a.bin", "x/y", 3), into, 100)
+    assert list(into.iterdir()) == []
+
+
 async def test_typing_and_the_command_menu_reach_telegram(telegram: TelegramRig) -> None:
     channel = telegram.channel()
     async with channel.connect():

@@ -50,5 +50,6 @@ class Rules:
     drafts: bool = True
     commands: bool = True
     files: bool = True
+    local: bool = False  # "Using a Local Bot API Server", --local: getFile gives paths on the server's disk, without the bound of 20 MB
     pace: bool = False
     burst: int = 5  # messages at once in one chat before ``pace`` bites

@@ -59,13 +59,22 @@ def test_the_key_is_the_same_whatever_the_update_number() -> None:
         ("@ohmo_bot_2 x", ["mention:@ohmo_bot_2"], False),
         ("/stop", ["bot_command:/stop"], True),
         ("/stop@ohmo_bot now", ["bot_command:/stop@ohmo_bot"], True),
-        ("/stop@other_bot", ["bot_command:/stop@other_bot"], False),
     ],
 )
 def test_in_a_group_a_mention_or_a_command_addresses_the_bot(text: str, entities: list[str], addressed: bool) -> None:
     made = [entity(*(one.split(":")[0], text, one.split(":")[1])) for one in entities]
     found = heard(message(GROUP, text=text, entities=made))
     assert (found.addressed, found.private) == (addressed, False)
+
+
+def test_an_order_to_another_bot_is_not_ours_not_even_as_a_reply_to_us() -> None:
+    ours = message(GROUP, sender={"id": 7, "is_bot": True, "first_name": "ohmo"}, text="hello")
+    assert arrivals({"update_id": 1, "message": message(
+        GROUP, text="/stop@Other_Bot now", entities=[entity("bot_command", "/stop@Other_Bot now", "/stop@Other_Bot")], reply_to_message=ours
+    )}, ME, NOW) == ()  # fmt: skip
+    assert heard(
+        message(GROUP, text="see /stop@Other_Bot", entities=[entity("bot_command", "see /stop@Other_Bot", "/stop@Other_Bot")])
+    ).text
 
 
 def test_a_text_mention_and_a_caption_mention_count() -> None:
