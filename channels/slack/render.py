@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from channels.contract import Address, Choice, MessageId, Outbound, Part
 from channels.slack.mrkdwn import escape, mrkdwn
+from channels.slack.tables import apart, blocks
 from channels.text import clean, split_markdown
 
 # chat.postMessage truncates at 40 000 characters, chat.update refuses more than 4 000: every post must stay editable.
@@ -67,13 +68,28 @@ def _bodies(outbound: Outbound) -> list[dict[str, Any]]:
     calls = " ".join(f"<@{person}>" for person in outbound.mentions if re.fullmatch(r"[UW][A-Z0-9]+", person))
     most = MAX_SECTION if outbound.choices else MAX_TEXT
     room = most - len(calls) - 1
-    pieces = [rendered(piece) for piece in split_markdown(text, lambda piece: len(rendered(piece)) <= room)]
-    pieces = [piece for whole in pieces or [_NOTHING_SAID] for piece in _cut(whole or _NOTHING_SAID, room)]
+    parts = [text] if outbound.plain else apart(text)
+    bodies = [
+        body
+        for part in parts
+        for piece in split_markdown(part, lambda piece: len(rendered(piece)) <= room)
+        for body in _said(piece, rendered(piece), room, outbound)
+    ] or [_message(_NOTHING_SAID, mrkdwn_on=not outbound.plain)]
     if calls:
-        pieces[0] = f"{calls} {pieces[0]}"
-    bodies = [_message(piece, mrkdwn_on=not outbound.plain) for piece in pieces]
+        bodies[0]["text"] = f"{calls} {bodies[0]['text']}"
+        if "blocks" in bodies[0]:
+            bodies[0]["blocks"].insert(0, _section(calls))
     if outbound.choices:
-        bodies[-1]["blocks"] = [_section(pieces[-1]), *_buttons(outbound.choices)]
+        bodies[-1]["blocks"] = [*bodies[-1].get("blocks", [_section(bodies[-1]["text"])]), *_buttons(outbound.choices)]
+    return bodies
+
+
+def _said(source: str, text: str, room: int, outbound: Outbound) -> list[dict[str, Any]]:
+    """One message, or more when no boundary could make it fit. A table is a block of its own; ``text`` still holds it for notifications, and for
+    the plain form that follows when Slack refuses the blocks."""
+    bodies = [_message(piece, mrkdwn_on=not outbound.plain) for piece in _cut(text or _NOTHING_SAID, room)]
+    if len(bodies) == 1 and not outbound.plain and (shown := blocks(source, MAX_SECTION)):
+        bodies[0]["blocks"] = shown
     return bodies
 
 

@@ -302,6 +302,11 @@ def check_blocks(blocks: list[Row]) -> None:
     """Block Kit reference: 50 blocks; section text 3 000; actions 25 elements; button text 75, value 2 000, unique action_ids."""
     if len(blocks) > 50:
         raise SlackError("invalid_blocks")
+    tables = [block for block in blocks if block.get("type") == "table"]
+    if len(tables) > 1:
+        raise SlackError("invalid_attachments", errors=["only_one_table_allowed"])
+    for table in tables:
+        check_table(table)
     for block in blocks:
         text = block.get("text", {})
         if block.get("type") == "section" and not 0 < len(text.get("text", "")) <= 3000:
@@ -312,6 +317,18 @@ def check_blocks(blocks: list[Row]) -> None:
             sizes = all(0 < len(button["text"]["text"]) <= 75 and len(button.get("value", "")) <= 2000 for button in buttons)
             if not 0 < len(buttons) <= 25 or len(set(ids)) != len(ids) or not sizes:
                 raise SlackError("invalid_blocks")
+
+
+def check_table(table: Row) -> None:
+    """Table block: 100 rows of 20 cells, raw_text or rich_text, 20 column_settings; 10 000 characters in all cells together."""
+    rows = table.get("rows") or []
+    cells = [cell for row in rows for cell in row]
+    sound = 0 < len(rows) <= 100 and all(0 < len(row) <= 20 for row in rows) and len(table.get("column_settings", ())) <= 20
+    sound = sound and all(cell.get("type") in {"raw_text", "rich_text"} for cell in cells)
+    sound = sound and all(cell.get("text") for cell in cells if cell["type"] == "raw_text")
+    sound = sound and all(column.get("align", "left") in {"left", "center", "right"} for column in table.get("column_settings", ()))
+    if not sound or sum(len(cell.get("text", "")) for cell in cells) > 10_000:
+        raise SlackError("invalid_blocks")
 
 
 def decoded(value: Any) -> Any:

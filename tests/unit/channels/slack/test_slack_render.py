@@ -54,6 +54,48 @@ def test_a_table_stands_in_a_fixed_width_face_with_wide_characters_counted() -> 
     assert mrkdwn("|name|n|\n|-|-|\n|日本|1|\n|a|22|") == "```\nname | n\n-----+---\n日本 | 1\na    | 22\n```"
 
 
+def test_a_table_is_a_block_of_its_own_between_the_words_around_it() -> None:
+    (body,) = bodies(*render(Outbound(PLACE, "**Before**\n\n|name|n|\n|:-:|-:|\n|`a`<!here>|1|\n||22|\n\nafter")))
+    before, table, after = body["blocks"]
+    assert (before["text"]["text"], after["text"]["text"]) == ("*Before*", "after")
+    assert [[cell["text"] for cell in row] for row in table["rows"]] == [["name", "n"], ["a<!here>", "1"], ["\u00a0", "22"]]
+    assert [column["align"] for column in table["column_settings"]] == ["center", "right"]
+    assert "```\nname" in body["text"]
+    check_blocks(body["blocks"])
+
+
+def test_each_table_has_a_message_of_its_own_because_slack_takes_one() -> None:
+    table = "|a|b|\n|-|-|\n|1|2|\n\n"
+    made = bodies(*render(Outbound(PLACE, f"one\n\n{table}two\n\n{table}end", mentions=(PersonId("U1"),), choices=(Choice("y", "Yes"),))))
+    assert [[block["type"] for block in body["blocks"]] for body in made] == [
+        ["section", "section", "table"],
+        ["section", "table", "section", "actions"],
+    ]
+    for body in made:
+        check_blocks(body["blocks"])
+
+
+@pytest.mark.parametrize("table", ["|a|\n|-|\n" + "|x|\n" * 100, "|" + "a|" * 21 + "\n|" + "-|" * 21 + "\n|" + "x|" * 21 + "\n"])
+def test_a_table_beyond_the_limits_of_its_block_stays_text(table: str) -> None:
+    for body in bodies(*render(Outbound(PLACE, table))):
+        assert "blocks" not in body
+        assert "```" in body["text"]
+
+
+def test_plain_has_no_table_block() -> None:
+    (body,) = bodies(*render(Outbound(PLACE, "|a|\n|-|\n|1|", plain=True)))
+    assert "blocks" not in body
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.text(st.sampled_from("ab|-\n\\`<>:* ") | st.characters(codec="utf-8"), max_size=40), max_size=8))
+def test_whatever_stands_in_tables_makes_blocks_that_slack_takes(cells: list[str]) -> None:
+    rows = "".join(f"|{cell}|{cell[::-1]}|\n" for cell in cells)
+    for body in bodies(*render(Outbound(PLACE, f"words\n\n|h|i|\n|-|-|\n{rows}"))):
+        check_blocks(body.get("blocks", []))
+        assert len(body["text"]) <= MAX_TEXT
+
+
 def test_code_cannot_close_its_own_fence() -> None:
     shown = mrkdwn("````\n```\n<!channel>\n````")
     assert shown.count("```") == 2
@@ -90,7 +132,7 @@ def test_every_part_stays_within_what_can_still_be_edited(text: str, plain: bool
     for body in bodies(*parts):
         assert len(body["text"]) <= MAX_TEXT
         check_blocks(body.get("blocks", []))
-    assert sum("blocks" in body for body in bodies(*parts)) == 1
+    assert [any(block["type"] == "actions" for block in body.get("blocks", ())) for body in bodies(*parts)].count(True) == 1
     assert "blocks" in bodies(parts[-1])[0]
 
 
