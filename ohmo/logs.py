@@ -27,6 +27,7 @@ from typing import Any, BinaryIO, TextIO
 import structlog
 
 BLOT = "********"
+REDACTED = "[redacted]"  # the same in words that are rendered: asterisks are markup there
 _SHAPES = (  # what a credential looks like, whoever wrote it into the line; the source is each issuer's page on token formats
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)",  # PEM
     r"sk-ant-[\w-]{8,}",  # Anthropic
@@ -49,7 +50,7 @@ _SHAPES = (  # what a credential looks like, whoever wrote it into the line; the
     r"\bpypi-[\w-]{16,}",
     r"\b(?:gsk_|xai-)[A-Za-z0-9]{16,}",  # Groq, xAI
     r"\bSG\.[\w-]{16,}\.[\w-]{16,}",  # SendGrid
-    r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*",  # JWT
+    r"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*",  # JWT
 )
 _SHAPE = re.compile("|".join(_SHAPES), re.DOTALL)
 _IN_CONTEXT = re.compile(  # the word before it gives it away; that word stays
@@ -60,6 +61,7 @@ _PRIVATE_FIELD = re.compile(r"(?:^|_)(?:token|password|secret|api_?key|authoriza
 # bidirectional controls reorder what a person reads; control characters command terminals; lone surrogates cannot be written
 _UNSAFE = re.compile("[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 _SHORTEST_SECRET = 6
+_SHORTEST_IN_WORDS = 8  # what is shorter may be a word that people use
 
 
 class Redactor:
@@ -81,6 +83,13 @@ class Redactor:
         text = _SHAPE.sub(BLOT, text)
         text = _IN_CONTEXT.sub(lambda match: f"{match['before'] or match['user']}{BLOT}", text)
         return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+    def words(self, text: str) -> str:
+        """What people or the model will read: known values and the shapes of tokens are taken out, everything else stays as it is."""
+        for value in sorted(self._secrets(), key=len, reverse=True):
+            if len(value) >= _SHORTEST_IN_WORDS and value in text:
+                text = text.replace(value, REDACTED)
+        return _SHAPE.sub(REDACTED, text)
 
     def value(self, value: Any, field: str = "") -> Any:
         """The same for everything inside lists and mappings."""

@@ -20,6 +20,7 @@ from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine
 from ohmo.engine.reasoner import Reasoner
+from ohmo.logs import Redactor
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import Policy
@@ -71,10 +72,18 @@ def build_agent(
     places = {"WORKSPACE": str(config.workspace), "HOME": str(home), "OHMO_HOME": str(config.home.root)}
     policy = Policy(rule_set(rules.allow, rules.ask, rules.deny, places), sensitive, Shell(home), config.workspace)
     gate = LayeredGate(policy, grants)
-    executor = Executor(tools, gate, width=config.limits.parallel_tools, explain=lambda _, error: explain(error), failpoint=seams.failpoint)
+    executor = Executor(
+        tools, gate, width=config.limits.parallel_tools, explain=lambda _, error: explain(error), failpoint=seams.failpoint,
+        redact=redactor(config),
+    )  # fmt: skip
     reasoner = Reasoner(seams.call or model.call, failpoint=seams.failpoint)
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps)
     return AgentParts(engine, model, tool_specs(tools), bench)
+
+
+def redactor(config: Config) -> Callable[[str], str]:
+    """Takes the secrets of this house, and whatever looks like a token, out of words."""
+    return Redactor(lambda: config.vault.values).words
 
 
 def ripgrep() -> Path | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from channels.contract import Address, Attachment, Channel
-from ohmo.assembly.agent import AgentParts, build_agent
+from ohmo.assembly.agent import AgentParts, build_agent, redactor
 from ohmo.assembly.channels import Wired, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
 from ohmo.assembly.desk import HouseDesk
@@ -160,7 +160,7 @@ async def build_house(
     agent = build_agent(config, seams, model, store.grants, clockwork.tools(store.thread))
     fetching = Fetching(Media(config.home.media), knot.fetch)
     knot.pool = pool = _pool(config, seams, store, agent, Plans(config, agent, access), bus, fetching, notices, wired, knot, clockwork)
-    knot.board = board = Switchboard(wired.links, _board_parts(seams, store, bus, pool, notices, known, sent))
+    knot.board = board = Switchboard(wired.links, _board_parts(seams, store, bus, pool, notices, known, sent, redactor(config)))
     truth = Truth(
         store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken), clockwork.scheduler.report
     )
@@ -195,11 +195,12 @@ def _pool(
         text = f"A message in {where} ended as a dead letter: {reason.rstrip('.')}. `ohmo inbox list` shows it."
         await notices.tell(f"dead turn:{where}", text, heard_at=said_at)
 
-    teller = Teller(Media(config.home.media))
+    redact = redactor(config)
+    teller = Teller(Media(config.home.media), redact)
     parts = SessionParts(
         store=store, agent=agent.engine, plan=plans, step=teller, context=teller.context,
         late=lambda work: late(work, seams.clock(), config.sessions.ask_after), fetch=fetching, emit=bus.outbound.emit, dead=dead, card=clockwork.cards,
-        footnote=lambda place, tally: footnote(wired.activity(place.channel, place.account), tally), grown=knot.grown,
+        footnote=lambda place, tally: footnote(wired.activity(place.channel, place.account), tally, redact), grown=knot.grown,
         closing=closing(seams.new_id, "stopped", knot.grown), new_id=seams.new_id, failpoint=seams.failpoint,
         approval_timeout=config.permissions.approval_timeout.total_seconds(), turn_timeout=config.limits.turn_timeout.total_seconds(), busy=config.sessions.busy,
         report=clockwork.reporter, clock=seams.clock,
@@ -208,7 +209,14 @@ def _pool(
 
 
 def _board_parts(
-    seams: Seams, store: HouseStore, bus: MessageBus, pool: Pool, notices: Notices, known: Mapping[str, Command], sent: Sent | None
+    seams: Seams,
+    store: HouseStore,
+    bus: MessageBus,
+    pool: Pool,
+    notices: Notices,
+    known: Mapping[str, Command],
+    sent: Sent | None,
+    redact: Callable[[str], str],
 ) -> BoardParts:
     paces: OrderedDict[int, Pace] = OrderedDict()
 
@@ -222,14 +230,14 @@ def _board_parts(
 
     def sender(channel: Channel) -> Sender:
         if sent is not None:
-            return WatchedSender(channel, sent, store, clock=seams.clock, pace=pace_of(channel), failpoint=seams.failpoint)
-        return Sender(channel, store, clock=seams.clock, pace=pace_of(channel), failpoint=seams.failpoint)
+            return WatchedSender(channel, sent, store, clock=seams.clock, pace=pace_of(channel), failpoint=seams.failpoint, redact=redact)
+        return Sender(channel, store, clock=seams.clock, pace=pace_of(channel), failpoint=seams.failpoint, redact=redact)
 
     def drafts(channel: Channel, link: LinkSettings) -> Drafts:
         way = {"off": "off", "edits": "edits", "preview": "preview"}.get(link.streaming or "")
         return Drafts(
             channel, link.name, events=bus.outbound.listen, open_draft=pool.draft, new_id=seams.new_id, standing=store.drafted,
-            way=way, pace=pace_of(channel), activity=link.activity != "off",  # pyright: ignore[reportArgumentType]
+            way=way, pace=pace_of(channel), activity=link.activity != "off", redact=redact,  # pyright: ignore[reportArgumentType]
         )  # fmt: skip
 
     menu = [(command.name, command.summary) for command in known.values()]

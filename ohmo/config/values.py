@@ -66,7 +66,12 @@ def size(value: object) -> int:
     """``12KiB``, ``2GiB``, ``50kB``, or a number of bytes. Raises ValueError."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())) is not None and match[2].lower() in _BYTES:
+    if (
+        isinstance(value, str)
+        and (match := _SIZE.fullmatch(value.strip())) is not None
+        and match[2].lower() in _BYTES
+        and len(match[1]) < 20
+    ):
         return int(float(match[1]) * _BYTES[match[2].lower()])
     raise ValueError("expected a size such as 12KiB, 2GiB, or a number of bytes")
 

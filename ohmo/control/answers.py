@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ohmo.control.encode import dumps
 
+_DIGITS = 19  # of the largest number a store knows
 Body = TypeVar("Body", bound=BaseModel)
 
 
@@ -49,6 +50,6 @@ def number(request: web.Request, name: str, default: int, most: int) -> int:
     text = request.query.get(name)
     if text is None:
         return default
-    if not text.isascii() or not text.isdigit() or int(text[:18]) > most:
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS or int(text) > most:
         raise Refusal(400, f"{name}: a number from 0 to {most} is wanted")
     return int(text)

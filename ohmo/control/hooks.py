@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from aiohttp import web
 
 from ohmo.control.answers import Refusal, answer
 from ohmo.cron.webhooks import MOST, Hooks, KeyReused, NotSigned
+
+_PATIENCE = 30.0  # seconds for a body: whoever sends it has shown nothing yet
 
 
 class HookRoutes:
@@ -36,8 +40,12 @@ async def _body(request: web.Request) -> bytes:
     if (request.content_length or 0) > MOST:
         raise Refusal(413, f"a webhook's body may have {MOST} bytes")
     found = bytearray()
-    async for piece in request.content.iter_chunked(65_536):
-        found += piece
-        if len(found) > MOST:
-            raise Refusal(413, f"a webhook's body may have {MOST} bytes")
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            async for piece in request.content.iter_chunked(65_536):
+                found += piece
+                if len(found) > MOST:
+                    raise Refusal(413, f"a webhook's body may have {MOST} bytes")
+    except TimeoutError:
+        raise Refusal(408, f"the body did not come within {_PATIENCE:.0f} s; send it again") from None
     return bytes(found)

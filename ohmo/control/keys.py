@@ -50,17 +50,17 @@ class Keys:
         body, _, signature = cookie.rpartition(".")
         until = body.partition(".")[0]
         return (
-            hmac.compare_digest(signature.encode(), self._sign(body).encode())
+            hmac.compare_digest(_bytes(signature), self._sign(body).encode())
             and until.isascii()
             and until.isdigit()
             and int(until) > self._now()
         )
 
     def is_token(self, token: str) -> bool:
-        return hmac.compare_digest(token.encode(), self.token.encode())
+        return hmac.compare_digest(_bytes(token), self.token.encode())
 
     def _sign(self, body: str) -> str:
-        return hmac.new(self.token.encode(), b"cookie " + body.encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self.token.encode(), b"cookie " + _bytes(body), hashlib.sha256).hexdigest()
 
 
 def load_token(path: Path) -> str:
@@ -85,4 +85,9 @@ def load_token(path: Path) -> str:
 
 
 def _digest(code: str) -> str:
-    return hashlib.sha256(code.encode()).hexdigest()
+    return hashlib.sha256(_bytes(code)).hexdigest()
+
+
+def _bytes(text: str) -> bytes:
+    """Headers may hold any bytes; what is no UTF-8 comes as lone surrogates."""
+    return text.encode("utf-8", "surrogatepass")

@@ -61,7 +61,7 @@ class Journal:
     def since(self, mark: str) -> list[Told] | None:
         """What came after a mark; None when that cannot be said any more."""
         epoch, _, text = mark.rpartition("-")
-        if epoch != self._epoch or not text.isascii() or not text.isdigit() or int(text[:18]) > self.last:
+        if epoch != self._epoch or not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) > self.last:
             return None
         number = int(text)
         first = self._told[0][0] if self._told else self.last + 1

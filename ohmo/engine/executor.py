@@ -38,16 +38,19 @@ class _Prepared:
 
 
 class Executor:
-    """``explain`` turns a validation error into one line for the model; ``failpoint`` is hit as tool.before, tool.running, tool.after."""
+    """``explain`` turns a validation error into one line for the model; ``failpoint`` is hit as tool.before, tool.running, tool.after.
+    ``redact`` takes secrets out of what a tool says: the model, the transcript and whoever watches read it without them."""
 
     def __init__(
-        self, tools: Mapping[str, Tool[Any]], gate: Gate, *, width: int = 8, explain: Explain, failpoint: Callable[[str], None]
-    ) -> None:
+        self, tools: Mapping[str, Tool[Any]], gate: Gate, *, width: int = 8, explain: Explain, failpoint: Callable[[str], None],
+        redact: Callable[[str], str] = str,
+    ) -> None:  # fmt: skip
         self._tools = tools
         self._gate = gate
         self._width = width
         self._explain = explain
         self._failpoint = failpoint
+        self._redact = redact
         self._writing: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
     async def execute(self, turn: str, calls: Sequence[OpenCall], ledger: Ledger, guard: LoopGuard) -> AsyncGenerator[ToolEvent | Parked]:
@@ -69,12 +72,12 @@ class Executor:
 
     async def _one(self, turn: str, one: OpenCall, ledger: Ledger, guard: LoopGuard, emit: Emit[ToolEvent]) -> Question | None:
         call = one.call
-        context = ledger.call_context(call, lambda text: emit(ToolProgress(turn, call.id, text)))
+        context = ledger.call_context(call, lambda text: emit(ToolProgress(turn, call.id, self._redact(text))))
 
         async def end(output: ToolOutput) -> None:
             hint = guard.note(call, output.result)
-            if hint is not None:
-                output = replace(output, result=replace(output.result, text=f"{output.result.text}\n\n{hint}"))
+            text = self._redact(output.result.text)
+            output = replace(output, result=replace(output.result, text=text if hint is None else f"{text}\n\n{hint}"))
             await ledger.result(output)
             emit(ToolDone(turn, call.id, output.result))
 
@@ -122,7 +125,7 @@ class Executor:
                         await end(_error(call, rewritten))
                         return None
                     prepared = rewritten
-                emit(ToolStarted(turn, call.id, call.name, summary(call)))
+                emit(ToolStarted(turn, call.id, call.name, summary(call, self._redact)))
                 await end(await self._run(prepared, one, ledger, replace(context, word=word)))
         return None
 
@@ -189,11 +192,11 @@ def digest(call: ToolCall) -> str:
     return json.dumps([call.name, dict(call.arguments)], sort_keys=True, ensure_ascii=True)[:4096]
 
 
-def summary(call: ToolCall) -> str:
-    """One short line for whoever watches: the first telling argument."""
+def summary(call: ToolCall, redact: Callable[[str], str] = str) -> str:
+    """One short line for whoever watches: the first telling argument, without secrets before it is cut: half a token has no shape."""
     for key in ("command", "file_path", "pattern", "url", "query", "question", "description", "path"):
         value = call.arguments.get(key)
         if isinstance(value, str) and value:
-            line = " ↵ ".join(value.splitlines())
+            line = " ↵ ".join(redact(value).splitlines())
             return line if len(line) <= 120 else line[:119] + "…"
     return ""

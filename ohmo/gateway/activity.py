@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -86,18 +86,18 @@ def footer(tokens_in: int, tokens_out: int, seconds: float, turns: int, calls: i
     )
 
 
-def footnote(mode: Mode, tally: Tally) -> str:
+def footnote(mode: Mode, tally: Tally, redact: Callable[[str], str] = str) -> str:
     """What stands beneath an answer: nothing when no tool was used. ``keep``: the lines too."""
     if mode == "off" or not tally.calls:
         return ""
     foot = footer(tally.input, tally.output, tally.seconds, tally.models, tally.calls)
-    return "\n".join([*(_cut(_lines_of(tally.steps)) if mode == "keep" else []), foot])
+    return "\n".join([*(_cut(_lines_of(tally.steps, redact)) if mode == "keep" else []), foot])
 
 
-def _lines_of(steps: Sequence[Step]) -> list[str]:
+def _lines_of(steps: Sequence[Step], redact: Callable[[str], str]) -> list[str]:
     ended = {step.result.call: outcome(step.result) for step in steps if isinstance(step, CallResult)}
     calls = [block for step in steps if isinstance(step, ModelStep) for block in step.blocks if isinstance(block, ToolCall)]
-    return [str(_Line(clean(call.name), _one_line(summary(call)), ended.get(call.id, ""))) for call in calls]
+    return [str(_Line(clean(call.name), _one_line(summary(call, redact)), ended.get(call.id, ""))) for call in calls]
 
 
 def _cut(lines: list[str]) -> list[str]:

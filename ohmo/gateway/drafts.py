@@ -62,19 +62,20 @@ class _Slot:
         if self.life is not None:
             self.life.cancel()
 
-    def shown(self, most: int, now: float, *, busy: bool) -> str:
+    def shown(self, most: int, now: float, redact: Callable[[str], str], *, busy: bool) -> str:
         """Text, then what is being done (``busy``: by which tools); at most ``most`` characters, cut from the front of the text."""
         doing = self.activity.shown(now - self.began, tools=busy)
         doing = "" if len(doing) > most else doing
         room = most - len(doing) - 2 if doing else most
-        text = self.text if len(self.text) <= room else "…" + self.text[len(self.text) - room + 1 :] if room > 1 else ""
+        whole = redact(self.text)  # before it is cut: half a token has no shape
+        text = whole if len(whole) <= room else "…" + whole[len(whole) - room + 1 :] if room > 1 else ""
         return "\n\n".join(part for part in (text, doing) if part)
 
 
 class Drafts:
     """For one connected channel. ``open_draft`` writes the draft's row for a turn that still runs. ``sleep`` waits in real seconds, ``now`` tells
     them. ``standing``: the draft an earlier run of a turn left, None: none. ``pace`` is shared with what is sent: a platform
-    that asks to wait is not revised meanwhile. ``activity``: people see which tools are at work."""
+    that asks to wait is not revised meanwhile. ``activity``: people see which tools are at work. ``redact`` takes secrets out of both."""
 
     def __init__(
         self,
@@ -90,11 +91,12 @@ class Drafts:
         pace: Pace | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time.monotonic,
+        redact: Callable[[str], str] = str,
     ) -> None:
         self._channel, self._name, self._events, self._open_draft, self._new_id = channel, name, events, open_draft, new_id
         self._standing = standing
         self._way, self._activity, self._sleep, self._now = _possible(channel, way), activity, sleep, now
-        self._pace = pace
+        self._pace, self._redact = pace, redact
         self._slots: dict[str, _Slot] = {}
         self._seen: dict[str, Receipt] = {}  # the newest drafts that became visible, by row
         self._revising: dict[str, asyncio.Task[Exception | None]] = {}  # by the draft's row
@@ -254,7 +256,7 @@ class Drafts:
             while (wait := self._blocked(slot)) > 0:
                 await self._sleep(wait)
             slot.bell.clear()  # time alone is no news
-            text = slot.shown(most, self._now(), busy=self._activity)
+            text = slot.shown(most, self._now(), self._redact, busy=self._activity)
             if text and (text != last or slot.receipt is not had):
                 last, had = text, slot.receipt
                 yield text

@@ -44,13 +44,16 @@ class _Work:
 
 
 class Sender:
-    """For one connected channel. AuthFailed passes through: the account stops, its rows stay. ``sleep`` waits in real seconds."""
+    """For one connected channel. ``redact`` takes secrets out of what is about to be said.
+
+    AuthFailed passes through: the account stops, its rows stay. ``sleep`` waits in real seconds."""
 
     def __init__(
         self, channel: Channel, outbox: Outbox, *, clock: Clock, pace: Pace, failpoint: Failpoint,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, redact: Callable[[str], str] = str,
     ) -> None:  # fmt: skip
         self._channel, self._outbox, self._clock, self._pace, self._failpoint, self._sleep = channel, outbox, clock, pace, failpoint, sleep
+        self._redact = redact
 
     def wait(self, row: OutRow) -> float:
         """Seconds until the row's chat may be spoken to."""
@@ -101,7 +104,8 @@ class Sender:
         standing = [*work.row.replaces, *(state.receipt for state in work.states if state.receipt is not None)]
         replaces = tuple({receipt.message: receipt for receipt in standing}.values())
         outbound = work.row.row.outbound
-        return self._channel.render(replace(outbound, replaces=replaces, plain=plain or outbound.plain))
+        text, choices = self._redact(outbound.text), tuple(replace(one, label=self._redact(one.label)) for one in outbound.choices)
+        return self._channel.render(replace(outbound, text=text, choices=choices, replaces=replaces, plain=plain or outbound.plain))
 
     async def _parts(self, work: _Work) -> Done:
         row, states = work.row, work.states

@@ -106,6 +106,14 @@ def quoted(word: str) -> str:
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
+def _folder(path: Path) -> str:
+    """The value of WorkingDirectory=, where quotes mean themselves and a backslash at the end would swallow the next line (systemd.syntax(7))."""
+    text = str(path)
+    if any(ord(letter) < 32 for letter in text) or text.endswith("\\") or text != text.strip():
+        raise ServiceFailed(f"the path {text!r} holds a control character, or a space or backslash at its end; a unit cannot name it")
+    return text.replace("%", "%%")
+
+
 def unit(plan: Plan, *, system: bool) -> str:
     """The text of ``ohmo.service``. No secret ever stands in it."""
     environment = {"OHMO_HOME": str(plan.home.root), "OHMO_SERVICE": "systemd", "PATH": plan.search_path}
@@ -116,7 +124,7 @@ def unit(plan: Plan, *, system: bool) -> str:
         edit="systemctl edit ohmo" if system else "systemctl --user edit ohmo",
         order="Wants=network-online.target\nAfter=network-online.target\n" if system else "",
         command=" ".join(quoted(word) for word in command),
-        folder=(str(SYSTEM_HOME) if system else str(plan.user_home)).replace("%", "%%"),
+        folder=_folder(SYSTEM_HOME if system else plan.user_home),
         environment="\n".join(f"Environment={quoted(f'{name}={value}')}" for name, value in environment.items()),
         watchdog=WATCHDOG,
         stop=f"{STOP_WITHIN:g}",
@@ -227,7 +235,7 @@ class Systemd:
             raise ServiceFailed(f"not installed ({self._file} is not there); ohmo service install")
 
     def _refuse_foreign(self, before: str) -> None:
-        own = f'"OHMO_HOME={self._plan.home.root}"'
+        own = quoted(f"OHMO_HOME={self._plan.home.root}")
         other = next((line for line in before.splitlines() if line.startswith('Environment="OHMO_HOME=')), "")
         if before and not self._system and own not in other:
             raise ServiceFailed(

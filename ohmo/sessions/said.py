@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from channels.contract import Answer, Attachment, Edited, Inbound, Reacted
 from channels.text import clean
@@ -19,30 +19,35 @@ LONGEST = 200_000  # characters of one message that the model sees; the rest is 
 class Teller:
     """Turns arrivals into user steps; files are named by the path where a turn will find them."""
 
-    def __init__(self, media: Media) -> None:
-        self._media = media
+    def __init__(self, media: Media, redact: Callable[[str], str] = str) -> None:
+        """``redact`` takes secrets out of what people, files and webhooks say: no model gets them."""
+        self._media, self._redact = media, redact
 
     def __call__(self, arrival: Arrival) -> UserStep:
         match arrival:
             case Wake():
-                return UserStep((Text(_cut(arrival.prompt)),), arrival.person, "wake")
+                return UserStep((Text(self._cut(arrival.prompt)),), arrival.person, "wake")
             case Inbound():
                 return self._message(arrival)
             case Edited():
-                text = "(deleted their message)" if arrival.text is None else f"(edited their message; it now says:)\n{_cut(arrival.text)}"
+                text = (
+                    "(deleted their message)"
+                    if arrival.text is None
+                    else f"(edited their message; it now says:)\n{self._cut(arrival.text)}"
+                )
                 return UserStep((Text(text),), arrival.person.id, "message")
             case Reacted():
                 verb = "reacted with" if arrival.added else "took back"
                 return UserStep((Text(f"({arrival.person.name} {verb} {clean(arrival.emoji)})"),), arrival.person.id, "message")
             case Answer():
-                return UserStep((Text(arrival.choice),), arrival.person.id, "message")
+                return UserStep((Text(self._redact(arrival.choice)),), arrival.person.id, "message")
 
     def context(self, heard: Sequence[Inbound | Reacted]) -> UserStep | None:
         """What was said around: the newest that fit, each with its author, framed so that none of it can pass for a request."""
         lines: list[str] = []
         room = CONTEXT_BYTES - len((BEFORE + AFTER).encode()) - 2
         for one in reversed(heard):
-            line = _overheard(one)
+            line = self._redact(_overheard(one))
             size = len(line.encode("utf-8", "surrogatepass")) + 1
             if size > room:
                 if not lines:  # even the newest alone is too long
@@ -58,13 +63,19 @@ class Teller:
         blocks: list[Text | Image] = []
         head = [] if said.private else [f"{clean(said.person.name)}:"]
         if said.quoted:
-            head.append("(in reply to: " + _cut(said.quoted)[:2_000] + ")")
+            head.append("(in reply to: " + self._cut(said.quoted)[:2_000] + ")")
         files = [f"[file: {clean(file.name)}, {file.media_type}, {self._media.path(said.address, file)}]" for file in said.attachments]
         blocks += [Text("\n".join([*head, *files]))] if head or files else []
         blocks += [Image(self._media.path(said.address, file), file.media_type) for file in said.attachments if is_picture(file)]
         if said.text or not blocks:
-            blocks.append(Text(_cut(said.text)))
+            blocks.append(Text(self._cut(said.text)))
         return UserStep(tuple(blocks), said.person.id, "message", bot=said.person.bot)
+
+    def _cut(self, text: str) -> str:
+        text = self._redact(clean(text))
+        if len(text) <= LONGEST:
+            return text
+        return f"{text[:LONGEST]}\n(cut: {len(text) - LONGEST} of {len(text)} characters left out)"
 
 
 def attachments(arrival: Arrival) -> tuple[Attachment, ...]:
@@ -79,10 +90,3 @@ def _overheard(one: Inbound | Reacted) -> str:
         return f"- {who} {'reacted with' if one.added else 'took back'} {clean(one.emoji)}".replace("\n", " ")
     files = "".join(f" [file: {clean(file.name)}]" for file in one.attachments)
     return f"- {one.at:%H:%M} {who}: " + "\n    ".join((clean(one.text) + files).splitlines() or [""])
-
-
-def _cut(text: str) -> str:
-    text = clean(text)
-    if len(text) <= LONGEST:
-        return text
-    return f"{text[:LONGEST]}\n(cut: {len(text) - LONGEST} of {len(text)} characters left out)"

@@ -13,6 +13,7 @@ from ohmo.config.envfile import env_file, read
 from ohmo.config.home import Home
 from ohmo.config.starter import AGENTS, SOUL, USER
 from ohmo.config.writing import write_whole
+from ohmo.contracts.errors import ConfigError
 from ohmo.setup.answers import Answers, config_text, from_json, to_json
 
 PAGES = {"SOUL.md": SOUL, "USER.md": USER, "AGENTS.md": AGENTS}
@@ -109,6 +110,11 @@ def _written(path: Path, text: str, record: _Record, *, anew: bool = True) -> Do
 def _secrets(path: Path, secrets: Mapping[str, str]) -> Done:
     """Appended; a name that stands there already keeps its value."""
     there = read(path)
+    for name, value in secrets.items():
+        if not name.isidentifier() or len(f"{value}.".splitlines()) != 1 or "\0" in value:
+            raise ConfigError(
+                f"{name[:60]}: its value holds a line break or a zero byte; .env would read it as other variables. Copy it again"
+            )
     fresh = {name: value for name, value in secrets.items() if name not in there}
     if not fresh:
         return Done("kept", path)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from ohmo.contracts.cron import BadJob
 from ohmo.contracts.errors import ConfigError
+from ohmo.cron.spec import spec_of
 from ohmo.setup.answers import Answers, Job, Value, variable
 
 # Theirs -> ours, by channel: (their key, our key, whether it is a secret)
@@ -19,6 +23,7 @@ _KEYS: dict[str, tuple[tuple[str, str, bool], ...]] = {
     "feishu": (("app_id", "app_id", True), ("app_secret", "app_secret", True), ("domain", "domain", False)),
     "matrix": (("homeserver", "homeserver", False), ("user_id", "user", False), ("access_token", "access_token", True)),
 }
+_LARGEST = 2**20  # bytes of a page or a note
 _MODES = {"default": "", "plan": "plan", "full_auto": ""}  # nobody is given full rights by an import
 
 
@@ -38,7 +43,7 @@ def read(folder: Path, data: Path) -> Found:
         raise ConfigError(f"{folder}: neither gateway.json nor soul.md is there; name OpenHarness' folder with --source")
     told: list[str] = []
     gateway = _json(folder / "gateway.json", told)
-    table = cast("dict[str, Any]", gateway if isinstance(gateway, dict) else {})
+    table = _table(gateway)
     channels, secrets = _channels(table, told)
     if table.get("permission_mode") == "full_auto":
         told.append("permission_mode full_auto was not taken over: write permissions.mode yourself if you want that")
@@ -56,7 +61,7 @@ def _json(path: Path, told: list[str]) -> object:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         told.append(f"{path}: cannot be read ({getattr(error, 'strerror', None) or 'not JSON'}); it was left out")
         return None
 
@@ -64,17 +69,19 @@ def _json(path: Path, told: list[str]) -> object:
 def _channels(table: Mapping[str, Any], told: list[str]) -> tuple[dict[str, dict[str, Value]], dict[str, str]]:
     found: dict[str, dict[str, Value]] = {}
     secrets: dict[str, str] = {}
-    enabled = [str(name) for name in cast("list[object]", table.get("enabled_channels") or [])]
-    configs = cast("dict[str, Any]", table.get("channel_configs") or {})
+    enabled = dict.fromkeys(str(name)[:100] for name in _list(table.get("enabled_channels")))
+    configs = _table(table.get("channel_configs"))
     for name in enabled:
         if name not in _KEYS:
             told.append(f"channel {name}: ohmo has no such channel; it was left out")
             continue
-        theirs = cast("dict[str, Any]", configs.get(name) or {})
+        theirs = _table(configs.get(name))
         ours: dict[str, Value] = {}
         for key, own, secret in _KEYS[name]:
             value = str(theirs.get(key) or "").strip()
-            if value and secret:
+            if len(value.splitlines()) > 1 or "\0" in value:
+                told.append(f"channel {name}: {key} holds a line break or a zero byte; it was left out")
+            elif value and secret:
                 secrets[variable(name, own)] = value
                 ours[own] = f"env:{variable(name, own)}"
             elif value:
@@ -87,7 +94,7 @@ def _channels(table: Mapping[str, Any], told: list[str]) -> tuple[dict[str, dict
 
 
 def _people(name: str, theirs: Mapping[str, Any], told: list[str]) -> dict[str, Value]:
-    people = tuple(str(one) for one in cast("list[object]", theirs.get("allow_from") or []))
+    people = tuple(str(one) for one in _list(theirs.get("allow_from")))
     if "*" in people:
         told.append(f"channel {name}: allow_from * was not taken over: people pair with a code (dm: open lets everybody in)")
         return {}
@@ -97,15 +104,37 @@ def _people(name: str, theirs: Mapping[str, Any], told: list[str]) -> dict[str, 
 def _jobs(path: Path, told: list[str]) -> tuple[Job, ...]:
     listed = _json(path, told)
     found: list[Job] = []
-    for entry in cast("list[object]", listed if isinstance(listed, list) else []):
-        job = cast("dict[str, Any]", entry if isinstance(entry, dict) else {})
+    for entry in _list(listed):
+        job = _table(entry)
         name, schedule, command = (str(job.get(key) or "").strip() for key in ("name", "schedule", "command"))
         if not (name and schedule and command):
             told.append(f"{path}: a job without name, schedule or command was left out")
             continue
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:64] or "job"
         where = f" in the folder {job['cwd']}" if job.get("cwd") else ""
-        found.append(Job(name, schedule, f"Run this command{where} and report what it says: {command}", (f"Bash({command})",)))
+        made = Job(name, schedule, f"Run this command{where} and report what it says: {command}", _rules(command))
+        try:
+            spec_of({"name": name, "schedule": schedule, "prompt": made.prompt, "rules": list(made.rules)}, "UTC", datetime.now(UTC))
+        except BadJob as error:
+            told.append(f"{path}: the job {name} was left out ({error})")
+            continue
+        if not made.rules:
+            told.append(f"{path}: the job {name} got no rule, because its command as a rule would allow others too; it will ask")
+        found.append(made)
     return tuple(found)
+
+
+def _rules(command: str) -> tuple[str, ...]:
+    """This command and no other: what the grammar of rules would read as a pattern gets none."""
+    return () if "*" in command or "${" in command or len(command.splitlines()) > 1 else (f"Bash({command})",)
+
+
+def _table(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _pages(folder: Path) -> dict[str, str]:
@@ -118,7 +147,10 @@ def _pages(folder: Path) -> dict[str, str]:
 
 
 def _text(path: Path) -> str:
+    """A link is not followed: it may lead to what is no page at all, and a page is told to the model."""
     try:
+        if path.is_symlink() or path.stat().st_size > _LARGEST:
+            return ""
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
@@ -128,4 +160,4 @@ def _notes(folder: Path) -> dict[str, bytes]:
     if not folder.is_dir():
         return {}
     files = [path for path in sorted(folder.rglob("*.md")) if path.is_file() and not path.is_symlink()]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.stat().st_size <= 2**20}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.stat().st_size <= _LARGEST}

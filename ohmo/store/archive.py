@@ -218,7 +218,7 @@ def _compare(database: Path, rows: Mapping[str, int]) -> None:
 def _extract(path: Path, folder: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as raw, gzip.open(raw) as packed, tarfile.open(fileobj=cast("BinaryIO", packed), mode="r|") as tar:
-            for member in _members(tar):
+            for member in _members(tar, shutil.disk_usage(folder).free):
                 tar.extract(member, folder, filter="data")
         told: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -233,12 +233,18 @@ def _extract(path: Path, folder: Path) -> dict[str, Any]:
     return found
 
 
-def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    known = {MANIFEST, DATABASE, *FILES, *FOLDERS, MEDIA}
+def _members(tar: tarfile.TarFile, room: int) -> Iterator[tarfile.TarInfo]:
+    """``room``: bytes it may become. Raises BackupError for what we never write: an archive may come from anywhere."""
+    known, seen = {MANIFEST, DATABASE, *FILES, *FOLDERS, MEDIA}, set[str]()
     for member in tar:
         parts = PurePosixPath(member.name).parts
-        if not parts or parts[0] not in known or ".." in parts or not (member.isfile() or member.isdir()):
+        plain = (member.isfile() or member.isdir()) and not member.issparse()
+        if not parts or parts[0] not in known or ".." in parts or not plain or member.name in seen:
             raise BackupError(f"it holds {member.name!r}, which no backup of ohmo holds")
+        room -= member.size
+        if room < 0:
+            raise BackupError("unpacked it is larger than the free space of the disk")
+        seen.add(member.name)
         yield member
 
 

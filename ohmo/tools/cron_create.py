@@ -44,13 +44,15 @@ class CronCreate:
         self.description = description("CronCreate")
 
     def footprint(self, arguments: CronCreateInput, cwd: Path) -> Footprint:  # noqa: ARG002
-        """Rules are shown and allowed with the job, in every mode. Raises BadJob: the model is told before anybody is asked."""
+        """Rules, and another place than this one for its reports, are shown and allowed with the job, in every mode.
+        Raises BadJob: the model is told before anybody is asked."""
         spec = self._door.desk.understand(_fields(arguments))
         note = f"Job `{spec.name}`: {rhythm(spec)}, first run **{when_words(self._door.desk.first(spec), spec.tz)}**."
-        if not spec.rules:
+        if not spec.rules and spec.to is None:
             return Footprint(effect="repeatable", note=note)
-        rules = "\n".join(f"- `{rule}`" for rule in spec.rules)
-        detail = f"{note}\n\n{spec.prompt[:1000]}\n\nIt may then, without asking:\n{rules}"
+        rules = "\n\nIt may then, without asking:\n" + "\n".join(f"- `{rule}`" for rule in spec.rules) if spec.rules else ""
+        place = f"\n\nIts reports go to `{spec.to}`." if spec.to is not None else ""
+        detail = f"{note}\n\n{spec.prompt[:1000]}{place}{rules}"
         return Footprint(effect="repeatable", question=Question("permission", f"CronCreate: {spec.name}", detail, _CHOICES, digest=""))
 
     async def run(self, arguments: CronCreateInput, context: CallContext) -> ToolOutput:

@@ -227,3 +227,44 @@ def test_a_person_at_a_terminal_is_asked(home: Path) -> None:
     assert found["owner"] == ["telegram:7"]
     assert TOKEN in (home / ".env").read_text()
     assert b"BotFather" in said
+
+
+def test_hostile_files_of_openharness_take_nothing_over(tmp_path: Path) -> None:
+    theirs, data = tmp_path / ".ohmo", tmp_path / ".openharness" / "data"
+    openharness(theirs, data)
+    (tmp_path / "id_rsa").write_text("a private key")
+    (theirs / "soul.md").unlink()
+    (theirs / "soul.md").symlink_to(tmp_path / "id_rsa")
+    channels = {
+        "telegram": {"token": f'{TOKEN}"\nOHMO__PERMISSIONS__MODE=full_auto\nX="', "allow_from": "everybody"},
+        "feishu": {"domain": "https://a\n  dm: open", "app_id": ["x"]}, "slack": 7,
+    }  # fmt: skip
+    (theirs / "gateway.json").write_text(json.dumps({"enabled_channels": [*channels, "slack", {"a": 1}], "channel_configs": channels}))
+    commands = {"all": "*", "prefix": "rm:*", "late": "echo ${HOME}", "lines": "a\nb", "ok": "make report"}
+    jobs: list[object] = [{"name": f"{name} }}\n", "schedule": "0 9 * * *", "command": command} for name, command in commands.items()]
+    jobs += [{"name": "bad", "schedule": "every full moon", "command": "x"}, 7, None, {"name": ["x"], "schedule": {}, "command": 1}]
+    (data / "cron_jobs.json").write_text(json.dumps(jobs))
+    home = tmp_path / "ours"
+    said = init(home, "--from", "openharness", "--no-test")
+    assert said.returncode == 0, said.stderr
+    assert "Traceback" not in said.stderr
+    env = (home / ".env").read_text() if (home / ".env").exists() else ""
+    assert "full_auto" not in env
+    assert "private key" not in (home / "SOUL.md").read_text()
+    found = config(home)
+    rules = {job["name"]: job["rules"] for job in found["cron"]["jobs"]}  # type: ignore[index]
+    assert rules.pop("ok") == ["Bash(make report)"]
+    assert set(rules) == {"all", "prefix", "late", "lines"}
+    assert not any(rules.values())
+    assert "dm" not in found["channels"]["feishu"]  # type: ignore[index]
+    for line in ("token holds a line break", "domain holds a line break", "job bad was left out", "got no rule"):
+        assert line in said.stdout
+    (theirs / "gateway.json").write_text("[" * 100_000)
+    assert init(tmp_path / "deep", "--from", "openharness", "--no-test").returncode == 0
+
+
+def test_a_secret_with_a_line_break_writes_no_other_variable(home: Path) -> None:
+    said = init(home, "--set", "telegram.token=1:a\nLD_PRELOAD=/evil.so", "--no-test")
+    assert said.returncode != 0
+    assert "line break" in said.stderr
+    assert not (home / ".env").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import stat
 from collections.abc import AsyncIterator
@@ -241,3 +242,26 @@ def test_a_long_home_gets_its_socket_elsewhere_and_says_where(tmp_path: Path) ->
             assert not found.exists()
             assert find_socket(home) == Path(again.getsockname())
     assert not (home / "ohmo.sock.path").exists()
+
+
+@pytest.mark.parametrize("path", ["sessions?limit=", "usage?days=", "logs?limit=", "cron/x/history?limit="])
+@pytest.mark.parametrize("number", ["0" * 18 + "9" * 30, "9" * 5_000, "-1", "1e9", "\u0663", "", "18446744073709551616"])
+async def test_a_number_that_is_none_is_refused_with_a_line(stranger: aiohttp.ClientSession, token: str, path: str, number: str) -> None:
+    """Zeros in front once hid a number larger than any store knows."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with stranger.get(f"/api/v1/{path}{number}", headers=headers) as response:
+        assert response.status in (400, 404)
+        assert "error" in await response.json()
+
+
+@pytest.mark.parametrize("line", [b"Cookie: ohmo-%d=1.\xff\xfe", b"Authorization: Bearer \xff\xed\xa0\x80", b"Last-Event-ID: \xff"])
+async def test_bytes_that_are_no_text_are_a_stranger_like_any_other(doors: Doors, line: bytes) -> None:
+    assert doors.url is not None
+    port = int(doors.url.rpartition(":")[2])
+    for path in (b"/api/v1/status", b"/login?code=%ff%ed%a0%80"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n" + line.replace(b"%d", str(port).encode()) + b"\r\n\r\n")
+        async with asyncio.timeout(20):
+            status = await reader.readline()
+        writer.close()
+        assert status.split()[1] in (b"401", b"303", b"400"), status

@@ -124,7 +124,7 @@ async def test_a_turn_opens_one_draft_and_its_text_is_frozen(stage: Stage) -> No
         await settled()
         assert seen.opened == []  # a short answer comes whole
         await seen.gate.passes()
-        assert [(row.kind, row.outbound) for row in seen.opened] == [("draft", Outbound(place(), "Hello"))]
+        assert [(row.kind, row.outbound) for row in seen.opened] == [("draft", Outbound(place(), "Hello", draft=True))]
         seen.say(TextDelta(TURN, " world"))
         for _ in range(5):
             await seen.gate.passes()

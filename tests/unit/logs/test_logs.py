@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import structlog
 
-from ohmo.logs import BLOT, Redactor, RotatingFile, Writer, logging_to
+from ohmo.logs import BLOT, REDACTED, Redactor, RotatingFile, Writer, logging_to
 
 SHAPES = [
     "sk-ant-api03-AbCdEfGh12345678",
@@ -222,3 +222,15 @@ def test_what_cannot_be_described_is_named_by_its_type(tmp_path: Path) -> None:
     with logging_to(tmp_path / "x"):
         structlog.get_logger().info("odd", value=Odd())
     assert lines(tmp_path / "x")[0]["value"] == "<Odd>"
+
+
+def test_words_lose_known_values_and_shapes_and_nothing_else() -> None:
+    words = Redactor(lambda: {"correct horse battery", "tea"}).words
+    assert words("tea, correct horse battery, ?key=value, a\tb\u200d") == f"tea, {REDACTED}, ?key=value, a\tb\u200d"
+    assert [words(f"a {secret} b") for secret in SHAPES] == [f"a {REDACTED} b"] * len(SHAPES)
+
+
+def test_a_text_made_to_be_slow_is_read_once() -> None:
+    """Each began a search to the end at every one of its words; then this would take hours."""
+    for text in ("eyJabcdefgh-" * 200_000, "-----BEGIN " * 200_000, "://a:" * 300_000, "SG." * 500_000):
+        assert Redactor().words(text) == text

@@ -214,3 +214,10 @@ def test_windows_is_told_where_to_go() -> None:
     assert (found.returncode, found.stdout) == (1, "")
     assert "WSL 2" in found.stderr
     assert len(found.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("folder", ["/home/a\nExecStartPre=/bin/evil", "/home/a\\", "/home/a "])
+def test_a_home_that_would_write_lines_of_its_own_into_the_unit_is_refused(tmp_path: Path, folder: str) -> None:
+    plan = plan_of(tmp_path)
+    with pytest.raises(ServiceFailed, match="a unit cannot name it"):
+        unit(Plan(plan.python, plan.home, Path(folder), plan.search_path), system=False)

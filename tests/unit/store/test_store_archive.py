@@ -194,3 +194,30 @@ def test_the_manifest_can_be_read_by_people(home: Path) -> None:
         told = json.load(file)
     assert told["ohmo"] == "0.1.0"
     assert len(told["files"]["SOUL.md"]["sha256"]) == 64
+
+
+@pytest.mark.parametrize("kind", ["larger than the disk", "sparse", "twice"])
+def test_an_archive_made_to_hurt_is_refused_before_it_is_unpacked(kind: str, home: Path) -> None:
+    path = home / "evil.tar.gz"
+    member = tarfile.TarInfo("SOUL.md")
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        if kind == "twice":
+            tar.addfile(member, io.BytesIO())
+        if kind == "sparse":
+            member.pax_headers = {
+                "GNU.sparse.major": "1",
+                "GNU.sparse.minor": "0",
+                "GNU.sparse.realsize": str(1 << 60),
+                "GNU.sparse.name": "SOUL.md",
+            }
+            body = b"1\n1152921504606846975\n1\n".ljust(512, b"\0") + b"x"
+            member.size = len(body)
+            tar.addfile(member, io.BytesIO(body))
+        elif kind == "twice":
+            tar.addfile(member, io.BytesIO())
+        else:
+            member.size = 1 << 50
+            tar.fileobj.write(member.tobuf(tarfile.GNU_FORMAT))  # type: ignore[union-attr] # no body follows
+    with pytest.raises(StoreError, match=r"larger than the free space|which no backup of ohmo holds"):
+        restore(path, home, NOW)
+    assert sorted(entry.name for entry in home.iterdir()) == ["evil.tar.gz"]

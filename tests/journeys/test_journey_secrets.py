@@ -1,0 +1,55 @@
+"""A token that somebody pastes, a file holds or the model says reaches neither the model, nor a chat, nor the transcript."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from channels.testing import EVERYTHING
+from ohmo.logs import REDACTED
+from ohmo.providers.scripted import Says
+from ohmo.testing import World, house
+from tests.unit.logs.test_logs import SHAPES
+
+LIKE_SLACK = replace(EVERYTHING, preview=False, revise=timedelta(seconds=0.1))
+SECRETS = [secret.replace("\n", " ") for secret in SHAPES]  # a command and a message are lines
+DIVIDER = " and "
+TOKEN = "ghp_abcdefghijklmnopqrst0123456789abcdef"
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\\(?=\W)", "", text)
+
+
+@pytest.mark.parametrize("activity", ["live", "keep"])
+async def test_no_token_comes_through(world: Callable[..., World], activity: str) -> None:
+    life = world(
+        Says("", calls=(("Read", {"file_path": "keys.txt"}), ("Grep", {"pattern": f"x{'y' * 95}|{TOKEN}", "path": "."}))),
+        f"They are {DIVIDER.join(SECRETS)}.",
+        activity=activity,
+        capabilities=LIKE_SLACK,
+    )
+    async with house(life) as built:
+        (life.folder / "work" / "keys.txt").write_text("\n".join(SECRETS))
+        await life.platform.says(f"keep {DIVIDER.join(SECRETS)}")
+        await life.hears("They are")
+        [thread] = await built.store.threads()
+        history = await built.store.history(thread.thread)
+    asked = "\n".join(repr(request.steps) for request in life.model.requests[1:])
+    assert REDACTED in asked
+    told = [repr(item) for item in history if "CallResult" in repr(item)]
+    assert told
+    for secret in SECRETS:
+        where = {
+            "model": plain(life.model.requests[0].steps.__repr__()),
+            "chat": plain("\n".join(life.texts())),
+            "transcript": "\n".join(told),
+        }
+        assert [name for name, text in where.items() if secret in text or json.dumps(secret)[1:-1] in text] == []
+    assert life.texts()[-1].count(REDACTED) >= len(SECRETS)
+    assert "ghp_" not in life.texts()[-1]  # the line of the activity was cleaned before it was cut
