@@ -67,10 +67,18 @@ class Wizard:
             click.echo(f"note    {line}")
         fine = self._tested(home, answers) if test else True
         self._service(service)
+        if absent := self._absent(answers):
+            click.echo(f"next    put {', '.join(absent)} into {home.root / '.env'} (NAME=value lines, chmod 600) or into the environment")
         for line in after:
             click.echo(f"next    {line}")
         click.echo("next    ohmo config check, then ohmo run" if not service else "next    ohmo status")
         return 0 if fine else 1
+
+    def _absent(self, answers: Answers) -> list[str]:
+        """Variables that enabled channels name and nobody has set."""
+        known = environment(self._environ)
+        named = [value for settings in answers.channels.values() for value in settings.values() if isinstance(value, str)]
+        return [name for value in named if value.startswith("env:") and not known.get(name := value.removeprefix("env:"))]
 
     # taking over
     def _taken_over(self, home: Home, wishes: Wishes) -> openharness.Found | None:

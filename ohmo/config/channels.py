@@ -178,7 +178,9 @@ def _fill_in(raw: RawChannel, name: str, field: Any, values: dict[str, object]) 
         if written is None and optional and _may_be_none(field):
             values[name] = None
             return None
-        return raw.source.problem(path, f"{error}; set it, or write env:NAME, file:PATH or keyring:SERVICE/NAME")
+        return raw.source.problem(
+            path, f"{error}; set it there or in .env beside config.yaml, or write env:NAME, file:PATH or keyring:SERVICE/NAME"
+        )
     return None
 
 

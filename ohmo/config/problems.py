@@ -18,6 +18,8 @@ from ohmo.contracts.errors import ConfigError
 _QUOTED = re.compile(r"'([^']*)'")
 _EXPECTED = {
     "string_type": "text",
+    "path_type": "a path, for example ~/ohmo-workspace",
+    "is_instance_of": "a path, for example ~/ohmo-workspace",
     "int_type": "a whole number",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",

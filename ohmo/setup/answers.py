@@ -80,14 +80,14 @@ def variable(channel: str, key: str) -> str:
 
 def config_text(answers: Answers) -> str:
     """Short, commented, and valid for every set of answers."""
-    lines = [HEAD.rstrip("\n"), "profiles:", "  default:", f"    provider: {answers.provider}        # auto | anthropic | openai | offline"]
+    lines = [HEAD.rstrip("\n"), "profiles:", "  default:", f"    provider: {answers.provider}  # auto | anthropic | openai | offline"]
     lines += [f"    base_url: {_text(answers.base_url)}"] if answers.base_url else []
     lines += [f"    api_key: {_text(answers.api_key)}"] if answers.api_key else []
-    lines += [f"    models: {_list(answers.models)}        # small to large, the last is used"] if answers.models else []
+    lines += [f"    models: {_list(answers.models)}  # small to large, the last is used"] if answers.models else []
     lines += [f"workspace: {_text(answers.workspace)}"] if answers.workspace else []
-    lines += ["permissions:", f"  preset: {answers.preset}        # safe | balanced | full"]
+    lines += ["permissions:", f"  preset: {answers.preset}  # safe | balanced | full"]
     lines += [f"  mode: {answers.mode}"] if answers.mode else []
-    lines += [f"owner: {_list(answers.owner)}        # who hears of trouble, for example slack:U123"]
+    lines += [f"owner: {_list(answers.owner)}  # who hears of trouble, for example slack:U123"]
     lines += _jobs(answers.jobs)
     lines += ["channels:"]
     for name in (*CHANNELS, *(other for other in answers.channels if other not in CHANNELS)):
@@ -97,7 +97,7 @@ def config_text(answers: Answers) -> str:
 
 def _channel(name: str, settings: Mapping[str, Value] | None) -> list[str]:
     remark = CHANNELS.get(name, "")
-    lines = [f"  {name}:", f"    enabled: {'true' if settings is not None else 'false'}" + (f"        # {remark}" if remark else "")]
+    lines = [f"  {name}:", f"    enabled: {'true' if settings is not None else 'false'}" + (f"  # {remark}" if remark else "")]
     for key, value in (settings or {}).items():
         lines.append(f"    {key}: {_value(value)}")
     return lines
@@ -106,7 +106,7 @@ def _channel(name: str, settings: Mapping[str, Value] | None) -> list[str]:
 def _jobs(jobs: tuple[Job, ...]) -> list[str]:
     if not jobs:
         return []
-    lines = ["cron:", "  jobs:        # taken over; look at each, then set enabled: true"]
+    lines = ["cron:", "  jobs:  # taken over; look at each, then set enabled: true"]
     for job in jobs:
         lines += [f"    - name: {_text(job.name)}", f"      schedule: {_text(job.schedule)}", f"      prompt: {_text(job.prompt)}"]
         lines += [f"      rules: {_list(job.rules)}", "      enabled: false"]

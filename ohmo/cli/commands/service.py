@@ -187,7 +187,7 @@ def _client(system: bool) -> Client:
 def _say_ready(found: Manager, system: bool) -> None:
     from ohmo.contracts.errors import OhmoError
 
-    click.echo(f"running: {_line(found, found.standing())}")
+    click.echo(_line(found, found.standing()))
     try:
         for warning in _client(system).get("/api/v1/status").get("warnings", []):
             click.echo(f"warning: {warning}")
@@ -200,6 +200,7 @@ def _line(found: Manager, standing: Standing) -> str:
     parts += [f"pid {standing.pid}"] if standing.pid else []
     parts += [f"{standing.restarts} restarts"] if standing.restarts else []
     parts += [standing.detail] if standing.detail else []
+    parts += ["next: ohmo service install"] if standing.state == "not installed" else []
     return ", ".join(parts)
 
 

@@ -12,7 +12,9 @@ from ohmo.contracts.messages import Json
 from ohmo.contracts.provider import ToolSpec
 
 _RUN = re.compile(r"\s*(?:please\s+)?run\s+(?P<name>\w+)\b(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
-_JOB = re.compile(r"\n\n\(This is the scheduled run of the job .*\)\s*\Z", re.DOTALL)  # what a job tells a model behind its own words
+_JOB = re.compile(
+    r"\n\n\((?:This is the scheduled run of the job|This came by the webhook) .*\)\s*\Z", re.DOTALL
+)  # said to a model behind the words
 _COLON = re.compile(r"\s*(?P<name>\w+):\s*(?P<rest>.*)", re.DOTALL)
 
 

@@ -74,7 +74,7 @@ def test_a_missing_secret_of_an_enabled_channel_is_an_error_and_of_a_disabled_on
     assert refused(home, "channels:\n  slack:\n    enabled: true\n") == [
         (
             "config.yaml:2: channels.slack.bot_token: missing secret: environment variable SLACK_BOT_TOKEN is not set; "
-            "set it, or write env:NAME, file:PATH or keyring:SERVICE/NAME"
+            "set it there or in .env beside config.yaml, or write env:NAME, file:PATH or keyring:SERVICE/NAME"
         )
     ]
     assert [each.manifest.name for each in open_channels(loaded(home, "channels: {slack: {bot_token: env:NO}}\n").channels, KNOWN)] == [
@@ -87,7 +87,7 @@ def test_a_written_reference_that_leads_nowhere_is_an_error_even_when_the_key_is
     assert found == [
         (
             "config.yaml:1: channels.slack.password: missing secret: environment variable NO is not set; "
-            "set it, or write env:NAME, file:PATH or keyring:SERVICE/NAME"
+            "set it there or in .env beside config.yaml, or write env:NAME, file:PATH or keyring:SERVICE/NAME"
         )
     ]
 
