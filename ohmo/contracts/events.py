@@ -36,6 +36,15 @@ class ToolStarted(OfTurn):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolRefused(OfTurn):
+    """A call that ends without being run: denied, unreadable, or cut off by a restart. Its ToolDone follows and says why."""
+
+    call: str
+    name: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolProgress(OfTurn):
     call: str
     text: str
@@ -101,6 +110,7 @@ Event = (
     | TextDelta
     | ModelDone
     | ToolStarted
+    | ToolRefused
     | ToolProgress
     | ToolDone
     | Status

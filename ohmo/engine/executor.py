@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from channels.errors import Unavailable
 from ohmo.contracts.agent import Ledger, OpenCall, Parked
 from ohmo.contracts.errors import StoreError
-from ohmo.contracts.events import ToolDone, ToolProgress, ToolStarted
+from ohmo.contracts.events import ToolDone, ToolProgress, ToolRefused, ToolStarted
 from ohmo.contracts.messages import CallStarted, ToolCall, ToolResult
 from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Gate, Question, Tool, ToolOutput, Verdict
 from ohmo.engine.guard import LoopGuard
@@ -25,7 +25,7 @@ from ohmo.providers.arguments import UNREADABLE
 
 NOT_EXECUTED = "Interrupted by a restart before it ran: not executed. Ask for it again if it is still wanted."
 UNKNOWN = "Interrupted by a restart while it ran: its effect is unknown. It was not run again. Look at what it left behind before going on, and tell the person."
-ToolEvent = ToolStarted | ToolProgress | ToolDone
+ToolEvent = ToolStarted | ToolRefused | ToolProgress | ToolDone
 Explain = Callable[[str, ValidationError], str]
 
 
@@ -81,13 +81,17 @@ class Executor:
             await ledger.result(output)
             emit(ToolDone(turn, call.id, output.result))
 
+        async def refuse(why: str) -> None:
+            emit(ToolRefused(turn, call.id, call.name, summary(call)))
+            await end(_error(call, why))
+
         prepared = self._prepare(call, context)
         if one.started and (isinstance(prepared, str) or prepared.footprint.effect == "once"):
-            await end(_error(call, UNKNOWN))
+            await refuse(UNKNOWN)
         elif isinstance(prepared, str):
-            await end(_error(call, prepared))
+            await refuse(prepared)
         else:
-            return await self._gated(turn, prepared, one, ledger, context, emit, end)
+            return await self._gated(turn, prepared, one, ledger, context, emit, end, refuse)
         return None
 
     async def _gated(
@@ -99,6 +103,7 @@ class Executor:
         context: CallContext,
         emit: Emit[ToolEvent],
         end: Callable[[ToolOutput], Any],
+        refuse: Callable[[str], Any],
     ) -> Question | None:
         call, approved = one.call, False
 
@@ -111,18 +116,18 @@ class Executor:
         decision = await self._judge(prepared, context, answered)
         if one.interrupted and not one.started and not approved and prepared.footprint.effect != "none" and not isinstance(decision, Deny):
             # Its absence in the log proves that it did not run; what the person saw in between may have made it unwanted.
-            await end(_error(call, NOT_EXECUTED))
+            await refuse(NOT_EXECUTED)
             return None
         match decision:
             case Deny(layer, reason):
-                await end(_error(call, f"Not allowed ({layer}): {reason}"))
+                await refuse(f"Not allowed ({layer}): {reason}")
             case Ask(_, question):
                 return question
             case Allow(_, arguments, word):
                 if arguments is not None:
                     rewritten = self._prepare(replace(call, arguments=arguments), context)  # pyright: ignore[reportArgumentType]
                     if isinstance(rewritten, str):
-                        await end(_error(call, rewritten))
+                        await refuse(rewritten)
                         return None
                     prepared = rewritten
                 emit(ToolStarted(turn, call.id, call.name, summary(call, self._redact)))

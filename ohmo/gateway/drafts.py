@@ -17,7 +17,7 @@ import structlog
 
 from channels.contract import Address, Channel, Outbound, Receipt
 from channels.errors import RateLimited
-from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolDone, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.store import OutRow, PostRow
 from ohmo.gateway.activity import Activity
 from ohmo.gateway.pace import Pace
@@ -159,7 +159,7 @@ class Drafts:
                 return  # nothing new to see: what it said is there, and a footer alone is no news
             case TextReset():
                 slot.text = ""
-            case ToolStarted(_, call, name, summary):
+            case ToolStarted(_, call, name, summary) | ToolRefused(_, call, name, summary):
                 slot.activity.line = ""
                 slot.activity.started(call, name, summary)
             case ToolDone(_, call, result):

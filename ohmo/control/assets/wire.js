@@ -26,7 +26,7 @@ export async function call(path, body, init = {}) {
   return answer;
 }
 
-const KINDS = ["item", "ready", "snapshot", "preview", "typing", "notice", "revised", "turn_started", "turn_ended", "tool_started", "tool_progress", "tool_done", "status", "failure", "model_done", "text_delta", "text_reset", "post_state"];
+const KINDS = ["item", "ready", "snapshot", "preview", "typing", "notice", "revised", "turn_started", "turn_ended", "tool_started", "tool_refused", "tool_progress", "tool_done", "status", "failure", "model_done", "text_delta", "text_reset", "post_state"];
 
 /** The events of one conversation (`of`: "chat=ID" or "thread=ID"). `cursor` is the number of the last durable item that was handled; after any
     gap the stream goes on from there. `unsettled()`: posts whose end was not seen yet. */

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ohmo.contracts.agent import OpenCall, Parked
 from ohmo.contracts.errors import LeaseLost
-from ohmo.contracts.events import ToolDone, ToolProgress, ToolStarted
+from ohmo.contracts.events import ToolDone, ToolProgress, ToolRefused, ToolStarted
 from ohmo.contracts.messages import CallResult, CallStarted, Json, Step, ToolCall, ToolResult
 from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Question, ToolOutput, Verdict
 from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, Executor
@@ -130,6 +130,18 @@ async def test_a_call_is_started_then_ended_under_its_own_id() -> None:
     assert [type(event) for event in events] == [ToolStarted, ToolDone]
     assert ledger.started == ["c1"]
     assert ledger.results == [ToolResult("c1", "fine")]
+
+
+async def test_a_call_that_is_not_run_is_still_seen() -> None:
+    for gate, call in (
+        (Deciding(Deny("rule", "no")), opened()),
+        (None, opened(name="Nothing")),
+        (None, opened(started=True, interrupted=True)),
+    ):
+        events = await execute(Doing(fine), Notebook(), call, gate=gate)
+        assert [type(event) for event in events] == [ToolRefused, ToolDone]
+        assert events[0].name == call.call.name
+        assert events[1].result.error
 
 
 async def test_a_call_without_effect_leaves_no_mark_before_it_runs() -> None:

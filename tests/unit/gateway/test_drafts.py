@@ -18,7 +18,7 @@ from channels.contract import Address, MessageId, Outbound, Part, Receipt
 from channels.errors import NotReady, RateLimited
 from channels.testing import EVERYTHING, Shown
 from ohmo.bus.events import EventStream
-from ohmo.contracts.events import ModelDone, Status, TextDelta, TextReset, ToolDone, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.events import ModelDone, Status, TextDelta, TextReset, ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.messages import ToolResult, Usage
 from ohmo.contracts.store import OutRow, PartState, PostRow
 from ohmo.gateway.drafts import Drafts, Way
@@ -267,6 +267,16 @@ async def test_time_alone_is_no_reason_to_revise(stage: Stage) -> None:
         for _ in range(3):
             await seen.gate.passes()
         assert [shown.splitlines()[0] for shown in stage.platform.previews] == ["💻 Bash `sleep 60`", "💻 Bash `sleep 60` → 1 line"]
+
+
+async def test_a_call_that_was_refused_has_a_line_too(stage: Stage) -> None:
+    async with screen(stage, EVERYTHING) as seen:
+        await seen.begins()
+        seen.say(ToolRefused(TURN, "c", "Bash", "rm -rf /"))
+        seen.say(ToolDone(TURN, "c", ToolResult("c", "Not allowed (rule): no", error=True)))
+        for _ in range(3):
+            await seen.gate.passes()
+        assert stage.platform.previews[-1].splitlines()[0] == "💻 Bash `rm -rf /` ✗ 1 line"
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
