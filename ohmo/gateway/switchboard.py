@@ -118,7 +118,7 @@ class Switchboard:
         log.warning("channel_down", channel=link.label, error=said, kind=type(error).__name__)
         if isinstance(error, AuthFailed):
             health.state, health.detail = "auth_failed", said
-            text = f"{link.label}: the platform refuses our credentials ({said}). Put a valid token into config.yaml and restart; nothing is lost meanwhile."
+            text = f"{link.label} cannot be used: {said.rstrip('.')}. Once that is mended it goes on within five minutes; nothing is lost meanwhile."
             await self._tell(f"auth:{link.label}", text, link)
             return PROBE
         if isinstance(error, LeaseLost | _Standby):

@@ -265,7 +265,10 @@ async def test_refused_credentials_are_tried_every_five_minutes_and_told_once_th
     await board.time.run_to(HOUR)
     assert board.connects() <= 13
     assert state(switch) == "auth_failed"
-    assert [channel for channel, _ in await board.notices()] == ["other"]
+    told = await board.notices()
+    assert [channel for channel, _ in told] == ["other"]
+    assert told[0][1].startswith("fake cannot be used: ")  # the reason alone: a key file, too, is no token that could be put in
+    assert "token into" not in told[0][1]
     await ended(task)
 
 
