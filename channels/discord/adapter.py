@@ -51,6 +51,7 @@ CAPABILITIES = Capabilities(
     topics=True,
     typing=timedelta(seconds=10),  # Trigger Typing Indicator: "expires after 10 seconds"
     max_file=10 * 1024 * 1024,  # Reference, "Uploading files": 10 MiB unless the guild is boosted
+    silence=timedelta(seconds=45),  # Gateway, "Heartbeat interval": each heartbeat is answered, one goes out every 41.25 s
 )
 
 

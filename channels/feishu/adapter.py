@@ -68,6 +68,7 @@ CAPABILITIES = Capabilities(
     topics=True,
     typing=timedelta(seconds=30),
     max_file=_LARGEST_FILE,
+    silence=timedelta(seconds=30),  # each ping of ours is answered, one goes out every 10 s (Pace.ping)
 )
 
 
