@@ -50,7 +50,7 @@ class Activity:
     _models: int = 0
 
     def started(self, call: str, tool: str, argument: str) -> None:
-        self._lines[call] = _Line(clean(tool), _one_line(argument))
+        self._lines[call] = _Line(_name(tool), _one_line(argument))
 
     def ended(self, call: str, result: ToolResult) -> None:
         if (line := self._lines.get(call)) is not None:
@@ -97,7 +97,7 @@ def footnote(mode: Mode, tally: Tally, redact: Callable[[str], str] = str) -> st
 def _lines_of(steps: Sequence[Step], redact: Callable[[str], str]) -> list[str]:
     ended = {step.result.call: outcome(step.result) for step in steps if isinstance(step, CallResult)}
     calls = [block for step in steps if isinstance(step, ModelStep) for block in step.blocks if isinstance(block, ToolCall)]
-    return [str(_Line(clean(call.name), _one_line(summary(call, redact)), ended.get(call.id, ""))) for call in calls]
+    return [str(_Line(_name(call.name), _one_line(summary(call, redact)), ended.get(call.id, ""))) for call in calls]
 
 
 def _cut(lines: list[str]) -> list[str]:
@@ -107,6 +107,11 @@ def _cut(lines: list[str]) -> list[str]:
 def _one_line(text: str) -> str:
     line = " ↵ ".join(clean(text).splitlines())
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+
+
+def _name(tool: str) -> str:
+    """The model may call what does not exist, under any name; letters of markup are not part of one."""
+    return re.sub(r"[^\w.:-]", "", tool)[:80] or "?"
 
 
 def _code(text: str) -> str:

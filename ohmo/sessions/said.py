@@ -38,7 +38,9 @@ class Teller:
                 return UserStep((Text(text),), arrival.person.id, "message")
             case Reacted():
                 verb = "reacted with" if arrival.added else "took back"
-                return UserStep((Text(f"({arrival.person.name} {verb} {clean(arrival.emoji)})"),), arrival.person.id, "message")
+                return UserStep(
+                    (Text(self._redact(f"({_line(arrival.person.name)} {verb} {_line(arrival.emoji)})")),), arrival.person.id, "message"
+                )
             case Answer():
                 return UserStep((Text(self._redact(arrival.choice)),), arrival.person.id, "message")
 
@@ -61,10 +63,12 @@ class Teller:
 
     def _message(self, said: Inbound) -> UserStep:
         blocks: list[Text | Image] = []
-        head = [] if said.private else [f"{clean(said.person.name)}:"]
+        head = [] if said.private else [f"{_line(said.person.name)}:"]
         if said.quoted:
-            head.append("(in reply to: " + self._cut(said.quoted)[:2_000] + ")")
-        files = [f"[file: {clean(file.name)}, {file.media_type}, {self._media.path(said.address, file)}]" for file in said.attachments]
+            head.append("(in reply to: " + "\n    ".join(self._cut(said.quoted)[:2_000].splitlines()) + ")")
+        files = [
+            f"[file: {_line(file.name)}, {_line(file.media_type)}, {self._media.path(said.address, file)}]" for file in said.attachments
+        ]
         blocks += [Text("\n".join([*head, *files]))] if head or files else []
         blocks += [Image(self._media.path(said.address, file), file.media_type) for file in said.attachments if is_picture(file)]
         if said.text or not blocks:
@@ -85,8 +89,13 @@ def attachments(arrival: Arrival) -> tuple[Attachment, ...]:
 
 def _overheard(one: Inbound | Reacted) -> str:
     """One labelled line; further lines of its text are indented, so that nobody can write a label or the end of the context."""
-    who = f"{clean(one.person.name)} ({clean(one.person.id)})".replace("\n", " ")
+    who = f"{_line(one.person.name)} ({_line(one.person.id)})"
     if isinstance(one, Reacted):
-        return f"- {who} {'reacted with' if one.added else 'took back'} {clean(one.emoji)}".replace("\n", " ")
-    files = "".join(f" [file: {clean(file.name)}]" for file in one.attachments)
+        return f"- {who} {'reacted with' if one.added else 'took back'} {_line(one.emoji)}"
+    files = "".join(f" [file: {_line(file.name)}]" for file in one.attachments)
     return f"- {one.at:%H:%M} {who}: " + "\n    ".join((clean(one.text) + files).splitlines() or [""])
+
+
+def _line(name: str) -> str:
+    """A name as one short line: people and senders of files choose it, and a line of its own could pass for somebody else's words."""
+    return " ".join(clean(name).split())[:200]

@@ -102,7 +102,9 @@ function list(lines, at, into, depth) {
     while (at < lines.length) {
       const line = lines[at];
       if (!line.trim()) {
-        const next = lines.slice(at).find((other) => other.trim());
+        let there = at;
+        while (there < lines.length && !lines[there].trim()) there += 1;
+        const next = lines[there];
         if (next === undefined || (!next.startsWith(" ".repeat(indent)) && !ITEM.test(next))) break;
         if (!next.startsWith(" ".repeat(indent))) {
           loose = true;
@@ -110,7 +112,9 @@ function list(lines, at, into, depth) {
           break;
         }
         if (inner.some((other) => other.trim()) && !insideFence(inner)) loose = true;
-        inner.push("");
+        inner.push(...new Array(Math.min(there - at, 1000)).fill(""));
+        at = there;
+        continue;
       } else if (line.startsWith(" ".repeat(indent))) inner.push(line.slice(indent));
       else if (!ITEM.test(line) && !starts(line) && inner.at(-1).trim()) inner.push(line.trimStart());
       else if (/^ {2,}/.test(line) && ITEM.test(line.trimStart())) inner.push(line.trimStart());
@@ -165,7 +169,10 @@ function cells(line) {
 
 function table(lines, at, into) {
   const align = cells(lines[at + 1]).map((cell) => (/^:-+:$/.test(cell) ? "center" : /-:$/.test(cell) ? "right" : "left"));
-  const row = (line, kind) => el("tr", {}, ...align.map((side, i) => inline(cells(line)[i] ?? "", el(kind, { class: side }))));
+  const row = (line, kind) => {
+    const found = cells(line);
+    return el("tr", {}, ...align.map((side, i) => inline(found[i] ?? "", el(kind, { class: side }))));
+  };
   const head = el("thead", {}, row(lines[at], "th"));
   const body = el("tbody");
   at += 2;
@@ -187,8 +194,26 @@ function anchor(url, ...children) {
   return el("a", { href: url, rel: "noopener noreferrer nofollow", target: "_blank" }, ...children);
 }
 
+/** Where the run of backticks that ends a code span begins: one exactly as long (CommonMark 6.1); -1: there is none. */
+function closing(text, fence, from) {
+  for (let end = text.indexOf(fence, from); end >= 0; ) {
+    let after = end + fence.length;
+    if (text[after] !== "`") return end;
+    while (text[after] === "`") after += 1;
+    end = text.indexOf(fence, after);
+  }
+  return -1;
+}
+
+// What is longer is shown as it is: the searches below begin anew at every mark, so a stranger's wall of brackets would freeze the page.
+const LONGEST = 10_000;
+
 /** Marks inside a line, into `node`. */
 function inline(text, node, depth = 0) {
+  if (text.length > LONGEST) {
+    node.append(text);
+    return node;
+  }
   let plain = "";
   let at = 0;
   const flush = () => {
@@ -208,7 +233,14 @@ function inline(text, node, depth = 0) {
       plain += text[at + 1];
       at += 2;
     } else if (c === "\n") put(el("br"), 1);
-    else if (c === "`" && (match = /^(`+)([\s\S]*?[^`])\1(?!`)/.exec(rest))) put(el("code", {}, match[2].replace(/\n/g, " ").replace(/^ (.*[^ ].*) $/, "$1")), match[0].length);
+    else if (c === "`") {
+      const fence = /^`+/.exec(rest)[0];
+      const end = closing(text, fence, at + fence.length);
+      if (end < 0) {
+        plain += fence;
+        at += fence.length;
+      } else put(el("code", {}, text.slice(at + fence.length, end).replace(/\n/g, " ").replace(/^ (.*[^ ].*) $/, "$1")), end + fence.length - at);
+    }
     else if (c === "!" && (match = LINK.exec(rest.slice(1)))) {
       const label = match[1] || match[2];
       put(safe(match[2]) ? anchor(match[2], label) : document.createTextNode(label), match[0].length + 1);

@@ -83,3 +83,9 @@ def test_beneath_an_answer_stands_the_footer_and_the_lines_when_they_are_to_be_k
     assert footnote("keep", worked(2)).splitlines() == ["📖 Read `/w/0` → 2 lines", "📖 Read `/w/1` → 2 lines", foot]
     assert footnote("keep", worked(25)).splitlines()[MOST] == "+5 more"
     assert footnote("off", worked(2)) == footnote("live", worked(0)) == ""
+
+
+def test_the_name_of_a_tool_that_does_not_exist_is_no_markup() -> None:
+    seen = Activity()
+    seen.started("c", "@everyone\n[x](https://evil.example) `", "ls")
+    assert seen.shown(1.0).splitlines()[0] == "🔧 everyonexhttps:evil.example `ls`"
