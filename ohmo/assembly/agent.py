@@ -50,6 +50,13 @@ async def build_model(config: Config, seams: Seams) -> build.Model:
     return await build.model(endpoints, build.covers(scan), load, seams.environ)
 
 
+def _environ(seams: Seams) -> dict[str, str]:
+    """Commands find ``ohmo`` itself, wherever it is installed; whatever else has the name comes first."""
+    own = Path(sys.executable).parent
+    path = seams.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+    return {**seams.environ, "PATH": f"{path}:{own}" if (own / "ohmo").exists() and str(own) not in path.split(":") else path}
+
+
 def endpoint_of(name: str, profile: Profile, config: Config) -> Endpoint:
     """A profile with its key looked up. Raises SecretMissing when the key is needed and not there."""
     key = config.vault.find(profile.api_key) if key_is_optional(profile) else _revealed(profile, config)
@@ -66,7 +73,7 @@ def build_agent(
     """``grants``: what people have allowed for longer than once. ``cron``: where jobs are made, None: the model cannot."""
     home = Path(seams.environ.get("HOME", "~")).expanduser()
     sensitive = SensitivePaths(home, config.home.root)
-    bench = Workbench(config.home.spill, sensitive, limits=_limits(config), environ=seams.environ, ripgrep=ripgrep(), cron=cron)
+    bench = Workbench(config.home.spill, sensitive, limits=_limits(config), environ=_environ(seams), ripgrep=ripgrep(), cron=cron)
     tools: Mapping[str, Tool[Any]] = load_tools(bench)
     rules = config.permissions
     places = {"WORKSPACE": str(config.workspace), "HOME": str(home), "OHMO_HOME": str(config.home.root)}

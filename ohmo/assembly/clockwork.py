@@ -81,7 +81,8 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
             alarm=seams.alarm or WallAlarm(seams.clock), clock=seams.clock, failpoint=seams.failpoint, prepare=prepare,
         )
     )  # fmt: skip
-    return Clockwork(desk, scheduler, Reporter(store, links.resolve, links.notices.owner_place), routed(links.notices.owner_place))
+    reporter = Reporter(store, links.resolve, links.notices.owner_place, config.workspace)
+    return Clockwork(desk, scheduler, reporter, routed(links.notices.owner_place))
 
 
 def zone_name(config: Config, seams: Seams) -> str:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from channels.contract import Address, Outbound
 from ohmo.contracts.arrivals import Terms, Wake
 from ohmo.contracts.cron import PREVIEW, Jobs, Report
+from ohmo.cron.attached import attached
 from ohmo.cron.wakes import SILENT
 
 _AROUND = " \t\r\n*_`'\"#>-"
 
 
 class Reporter:
-    """``resolve`` reads an address with its channel's grammar, ValueError: it cannot be understood now. ``owner``: where the owner is reached."""
+    """``resolve`` reads an address with its channel's grammar, ValueError: it cannot be understood now. ``owner``: where the owner is reached.
+    ``workspace``: where jobs run."""
 
-    def __init__(self, jobs: Jobs, resolve: Callable[[str], Address], owner: Callable[[], Address]) -> None:
-        self._jobs, self._resolve, self._owner = jobs, resolve, owner
+    def __init__(self, jobs: Jobs, resolve: Callable[[str], Address], owner: Callable[[], Address], workspace: Path) -> None:
+        self._jobs, self._resolve, self._owner, self._workspace = jobs, resolve, owner, workspace
 
     async def __call__(self, wake: Wake, text: str, refused: Sequence[str]) -> tuple[Outbound | None, Report]:
         """``refused``: calls that nobody allowed in time. The post, None: nobody is told; and what the history keeps."""
@@ -28,7 +31,7 @@ class Reporter:
         kept = f"{text[:PREVIEW]}"
         if silence is not None:
             return None, Report(silence, kept, print_)
-        said = text.strip()
+        said, files = attached(text.strip(), self._workspace)
         if is_silent(said):
             said = said[said.upper().index(SILENT) + len(SILENT) :].strip(_AROUND) or "Nothing else to report."
         if refused:
@@ -37,7 +40,7 @@ class Reporter:
         place, note = self._place(terms)
         if place is None:
             return None, Report(reason or note, kept, print_)
-        return Outbound(place, f"{note}\n\n{said}" if note else said), Report(reason or note, kept, print_)
+        return Outbound(place, f"{note}\n\n{said}" if note else said, files), Report(reason or note, kept, print_)
 
     async def _silence(self, wake: Wake, terms: Terms, text: str, seen: str) -> str | None:
         """Why nobody is told; None: somebody is."""

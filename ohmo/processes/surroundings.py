@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _KEPT = frozenset(
-    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+    {
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "XDG_RUNTIME_DIR",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "OHMO_HOME",
+    }
 )
 _QUIET = {  # nobody sits at a keyboard: ask nothing, page nothing, colour nothing, open no editor
     "TERM": "dumb",

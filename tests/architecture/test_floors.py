@@ -48,6 +48,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.mcp",
         "ohmo.codeintel",
         "ohmo.checkpoints",
+        "ohmo.triage",
     ),
     4: ("ohmo.engine", "ohmo.context"),
     5: ("ohmo.sessions", "ohmo.cron", "ohmo.swarm", "ohmo.harness"),

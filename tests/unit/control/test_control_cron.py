@@ -108,7 +108,8 @@ async def test_a_recipe_is_filled_in_and_flags_win(client: TestClient[web.Reques
 def test_every_recipe_that_comes_along_is_a_job_as_it_stands(path: Path) -> None:
     recipe = read_recipe(path.stem, (BUNDLED,))
     assert recipe.title != path.stem
-    spec = spec_of(recipe.job({}), "UTC", ManualClock()())
+    needed = {name: "given" for name, one in recipe.parameters.items() if one.default is None}
+    spec = spec_of(recipe.job(needed), "UTC", ManualClock()())
     assert (spec.name, spec.recipe) == (path.stem, path.stem)
     assert "{{" not in spec.prompt + "".join(spec.rules)
 

@@ -1,0 +1,46 @@
+"""What a source of CI results says, whichever source it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ohmo.contracts.errors import OhmoError
+
+MOST_BYTES = 32 * 2**20  # of one input
+MOST_FAILURES = 2_000  # of one run; a suite that is broken as a whole needs no more to be seen
+MOST_TEXT = 2_000  # characters of one message
+
+
+class BadResults(OhmoError):
+    """The CI results cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """``message``: what went wrong, as the log has it. ``test`` is empty when only a job is known to have failed."""
+
+    job: str
+    test: str
+    message: str
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CiRun:
+    """A run that ended. ``stream``: runs of the same name follow each other (a workflow). ``key``: the same run read again has the same.
+    ``at``: ISO 8601 or empty; only shown. ``failures`` is empty when it is green."""
+
+    stream: str
+    key: str
+    commit: str
+    at: str
+    url: str
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Runs from the oldest to the newest."""
+
+    runs: Sequence[CiRun]
