@@ -19,6 +19,7 @@ from ohmo.cli.show import clean, clean_text
 from ohmo.contracts.errors import OhmoError
 
 _FAILED, _REFUSED = 1, 3
+NO_MODEL = "no model answered this, only the house itself (provider offline); docs/models.md says how to connect one"
 _SILENCE = 120.0  # seconds without even a heartbeat (one comes every 10 s)
 
 
@@ -92,6 +93,8 @@ class _Conversation:
         thread, seq = str(accepted["thread"]), int(accepted["seq"])
         outcome, answer = self._follow(thread, seq)
         self._print(thread, seq, outcome, answer)
+        if outcome == "answered" and self._client.get("/api/v1/status")["model"] == "offline":
+            click.echo(f"ohmo: {NO_MODEL}", err=True)
         for rule in self._refused:
             click.echo(f"ohmo: refused, nobody is there to ask: {rule}; pass --allow '{rule}' or a --permission-mode", err=True)
         return _REFUSED if self._refused else 0 if outcome == "answered" else _FAILED

@@ -32,6 +32,15 @@ def test_listings_and_jobs_work_without_a_daemon_and_let_nothing_run(home: Path)
     assert ohmo(home, "inbox", "audit").stdout.endswith("nothing is lost\n")
 
 
+def test_an_answer_that_no_model_gave_says_so_beside_it(home: Path) -> None:
+    (home / "config.yaml").write_text("profiles: {default: {provider: offline}}\n")
+    said = ohmo(home, "-p", "two and two?")
+    assert said.returncode == 0
+    assert said.stdout
+    assert "no model answered this" in said.stderr
+    assert "no model answered" not in said.stdout
+
+
 def test_a_home_that_was_never_used_is_not_made_by_a_listing(tmp_path: Path) -> None:
     said = ohmo(tmp_path / "new", "sessions", "list")
     assert (said.returncode, said.stderr.startswith("ohmo: not running")) == (1, True)
