@@ -59,6 +59,14 @@ def ago(value: object, now: datetime | None = None) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
+def until(value: object, now: datetime | None = None) -> str:
+    """``in 55 min`` until an ISO time, ``over`` when it has passed; ``-`` for none."""
+    if not isinstance(value, str):
+        return "-"
+    then, now = datetime.fromisoformat(value), now or datetime.now(UTC)
+    return f"in {ago(now.isoformat(), then)}" if then > now else "over"
+
+
 def clean(value: object) -> str:
     """One line without characters that command a terminal or reorder what it shows."""
     text = "-" if value is None or value == "" else str(value)

@@ -54,7 +54,15 @@ def test(name: str) -> None:
     from ohmo.config.channels import open_channels
     from ohmo.discovery import load
 
-    found = [each for each in open_channels(settings().channels, manifests()) if each.manifest.name == name]
+    known = manifests()
+    found = [each for each in open_channels(settings().channels, known) if each.manifest.name == name]
+    if not found and name not in known:
+        import difflib
+
+        close = difflib.get_close_matches(name, known, n=1)
+        raise click.ClickException(
+            f"there is no channel {name!r}, " + (f"did you mean {close[0]}?" if close else f"only {', '.join(sorted(known))}")
+        )
     if not found:
         raise click.ClickException(f"{name}: not enabled; set channels.{name}.enabled: true in config.yaml, then ohmo config check")
     for each in found:

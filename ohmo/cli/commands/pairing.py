@@ -6,7 +6,7 @@ import click
 
 from ohmo.cli.group import Group
 from ohmo.cli.reach import reach
-from ohmo.cli.show import Columns, Row, ago, as_json_text, clean, client_options, print_rows
+from ohmo.cli.show import Columns, Row, as_json_text, clean, client_options, print_rows, until
 
 
 @click.group("pairing", cls=Group, help=__doc__)
@@ -28,7 +28,7 @@ def list_(as_json: bool, remote: str | None) -> None:
         "ROLE": lambda row: row["role"],
         "ACCOUNT": lambda row: row["account"],
         "BY": lambda row: row["by"],
-        "CODE UNTIL": lambda row: "-" if row["role"] != "asking" else f"asked, {ago(row['expires'])}",
+        "CODE UNTIL": lambda row: until(row["expires"]) if row["role"] == "asking" else "-",
     }
     print_rows(found["people"], columns, "nobody was let in yet; who writes to the bot gets a code")
 

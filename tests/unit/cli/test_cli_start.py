@@ -6,11 +6,13 @@ import json
 import stat
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from ohmo.cli.main import run
+from ohmo.cli.show import until
 
 
 def ohmo(home: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -177,3 +179,15 @@ def test_logs_are_shown_by_gravity(home: Path) -> None:
     assert "e.error" in shown
     assert "e.info" not in shown
     assert json.loads(ohmo(home, "logs", "--json", "--level", "info", "-n", "3").stdout.splitlines()[0])["event"] == "e.info"
+
+
+def test_a_time_to_come_is_told_as_such() -> None:
+    now = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    assert until((now + timedelta(minutes=55)).isoformat(), now) == "in 55 min"
+    assert until((now - timedelta(seconds=1)).isoformat(), now) == "over"
+    assert until(None, now) == "-"
+
+
+def test_a_channel_that_does_not_exist_is_named_with_the_nearest_one(home: Path) -> None:
+    assert ohmo(home, "channels", "test", "telegrm").stderr == "ohmo: there is no channel 'telegrm', did you mean telegram?\n"
+    assert "not enabled; set channels.telegram.enabled" in ohmo(home, "channels", "test", "telegram").stderr
