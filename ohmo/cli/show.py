@@ -67,6 +67,11 @@ def until(value: object, now: datetime | None = None) -> str:
     return f"in {ago(now.isoformat(), then)}" if then > now else "over"
 
 
+def some(number: int, thing: str) -> str:
+    """``1 note``, ``3 notes``."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def clean(value: object) -> str:
     """One line without characters that command a terminal or reorder what it shows."""
     text = "-" if value is None or value == "" else str(value)

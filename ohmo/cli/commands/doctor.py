@@ -23,7 +23,7 @@ def COMMAND(  # noqa: N802 - the name every command file exports
 ) -> None:
     from ohmo.cli.client import Client, Json, NotRunning, Refused
     from ohmo.cli.house import surroundings
-    from ohmo.cli.show import as_json_text, clean
+    from ohmo.cli.show import as_json_text, clean, some
     from ohmo.config.home import find_home
     from ohmo.contracts.errors import OhmoError
     from ohmo.doctor.contract import Ground
@@ -63,6 +63,6 @@ def COMMAND(  # noqa: N802 - the name every command file exports
                 if found.next:
                     fixable = "" if one.check.mend is None or fix else " (or ohmo doctor --fix)"
                     click.echo(f"          → {clean(found.next)}{fixable if '--fix' not in found.next else ''}")
-        told = f"{len(results)} checks: {counted['problem']} problems, {counted['warning']} warnings, {counted['note']} notes"
+        told = f"{len(results)} checks: " + ", ".join(some(counted[state], state) for state in ("problem", "warning", "note"))
         click.echo(f"{told}, {counted['skipped']} skipped" + ("" if live else "; --live also asks the model and the platforms"))
     ctx.exit(1 if counted["problem"] else 0)

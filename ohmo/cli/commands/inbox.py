@@ -6,7 +6,7 @@ import click
 
 from ohmo.cli.group import Group
 from ohmo.cli.reach import reach
-from ohmo.cli.show import Columns, Row, address, ago, as_json_text, clean, client_options, print_rows
+from ohmo.cli.show import Columns, Row, address, ago, as_json_text, clean, client_options, print_rows, some
 
 
 @click.group("inbox", cls=Group, help=__doc__)
@@ -50,7 +50,7 @@ def audit(ctx: click.Context, as_json: bool, remote: str | None) -> None:
         click.echo("posts: " + (", ".join(f"{number} {name}" for name, number in dict(found["posts"]).items()) or "none"))
         for line in found["problems"]:
             click.echo(f"problem: {clean(line)}")
-        click.echo("nothing is lost" if not found["problems"] else f"{len(found['problems'])} problems")
+        click.echo("nothing is lost" if not found["problems"] else some(len(found["problems"]), "problem"))
     ctx.exit(1 if found["problems"] else 0)
 
 
