@@ -152,6 +152,7 @@ class Capabilities:
     max_text: int
     revise: timedelta | None  # least time between revisions of one message; None: cannot edit
     preview: bool = False  # ephemeral drafts that vanish by themselves (Telegram private chats, web)
+    appends: bool = False  # a draft only grows: nothing but the answer's own words belongs into it
     choices: bool = False
     topics: bool = False
     typing: timedelta | None = None  # how long one typing() lasts

@@ -33,16 +33,18 @@ from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
 from channels.slack import Settings, render
 from channels.slack.client import Pace, Refused, Wire, need
 from channels.slack.history import next_cursor
-from channels.slack.inbound import Body, moment
+from channels.slack.inbound import Body, moment, order
 from channels.slack.listening import Listening
 from channels.slack.memory import Names
 from channels.slack.slashes import Slashes
+from channels.slack.streams import Streams
 
 _GONE = frozenset({"message_not_found", "file_not_found", "file_deleted", "channel_not_found"})
 _NOT_OURS = frozenset({"not_in_channel", "channel_not_found"})
 _WHISPERED = "E"  # begins the id of an answer that only its person sees
 _ADDRESS = re.compile(r"([CDGUW][A-Z0-9]+)(?:/(\d+\.\d+))?")
 _LARGEST = 100 << 20  # bytes of one file that are fetched; Slack itself takes ten times as many
+_LATE = timedelta(seconds=5)  # the same, for a post that has no name
 _CLOCKS_APART = timedelta(minutes=5)  # between Slack's clock and ours, when a post of ours is looked for
 
 CAPABILITIES = Capabilities(
@@ -73,7 +75,9 @@ class Slack:
         self._direct: dict[str, str] = {}  # person -> the direct conversation with them
         self._quiet_until = 0.0  # monotonic; revisions rest after a rate limit so that final texts get through
         self._can_type = True
-        self.capabilities = replace(CAPABILITIES, revise=None) if options.streaming == "off" else CAPABILITIES
+        self._streams = Streams(self._wire)
+        self._native = options.streaming == "native"
+        self.capabilities = replace(CAPABILITIES, revise=None if options.streaming == "off" else CAPABILITIES.revise, appends=self._native)
 
     @property
     def account(self) -> str:
@@ -95,10 +99,12 @@ class Slack:
             yield
 
     async def receive(self, context: ChannelContext) -> None:
-        await Listening(self._wire, context, (self._account, self._user, self._bot), self._names, self._options, self._slashes).run()
+        await Listening(
+            self._wire, context, (self._account, self._user, self._bot), self._names, self._options, (self._slashes, self._streams)
+        ).run()
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
-        return render.render(outbound)
+        return render.stream(outbound) if self._native and outbound.draft else render.render(outbound)
 
     def mark(self, part: Part) -> Part:
         return render.mark(part)
@@ -126,7 +132,9 @@ class Slack:
             case "edit" | "delete" if _is_whispered(part.target):
                 return await self._whispered_again(body, part)
             case "edit":
-                edited = await self._wire.write("chat.update", body | {"ts": part.target}, once=False)
+                if self._native:  # a stream had none; from now on find() does not take it for one that was just begun
+                    body["metadata"] = {"event_type": "ohmo", "event_payload": {"key": key}}
+                edited = await self._streams.update(body, str(part.target))
                 return _receipt("chat.update", edited, once=False)
             case "delete":
                 return await self._delete(body["channel"], cast("MessageId", part.target))
@@ -142,6 +150,8 @@ class Slack:
             return None
         arguments: dict[str, str | int | bool] = {"channel": chat, "include_all_metadata": True, "limit": 200}
         arguments["oldest"] = f"{(since - _CLOCKS_APART).timestamp():.6f}"
+        # A stream cannot carry a key at its start; but each other post of ours does, so that one without in this thread is it.
+        streamed, oldest = "markdown_text" in _body(part), f"{(since - _LATE).timestamp():.6f}"
         thread = _body(part).get("thread_ts")
         method = "conversations.replies" if thread else "conversations.history"
         if thread:
@@ -154,7 +164,15 @@ class Slack:
                     return None  # the thread is gone, and our post with it
                 raise
             for row in cast("list[Body]", page.get("messages") or []):
-                if _key(row) == key and row.get("user") in {self._user, None}:
+                if row.get("user") not in {self._user, None}:
+                    continue
+                if _key(row) == key or (
+                    streamed
+                    and "metadata" not in row
+                    and "subtype" not in row
+                    and row["ts"] != thread
+                    and order(str(row["ts"])) > order(oldest)
+                ):
                     return Receipt(MessageId(str(row["ts"])), moment(str(row["ts"])))
             cursor = next_cursor(page)
             if not cursor:
@@ -165,9 +183,12 @@ class Slack:
         """Dropped after a rate limit until Slack's wait is over, and whenever it fails: the final text is a part of its own."""
         if receipt is None or _is_whispered(receipt.message) or time.monotonic() < self._quiet_until:
             return
-        body = render.draft(text) | {"channel": await self._chat(address.chat), "ts": receipt.message}
+        chat = await self._chat(address.chat)
         try:
-            await self._wire.write("chat.update", body, once=False)
+            if receipt.message in self._streams:
+                await self._streams.grow(chat, receipt, text)
+            else:
+                await self._wire.write("chat.update", render.draft(text) | {"channel": chat, "ts": receipt.message}, once=False)
         except RateLimited as limited:
             self._quiet_until = time.monotonic() + limited.retry_after
         except Rejected:
@@ -249,6 +270,10 @@ class Slack:
 
     async def _post(self, body: Body, key: str) -> Receipt:
         """Where we are no member (a slash command works everywhere) the answer goes to the person who gave the command, seen by nobody else."""
+        if "markdown_text" in body:
+            if (begun := await self._streams.start(self._account, body)) is not None:
+                return _receipt("chat.startStream", begun, once=True)
+            del body["markdown_text"]
         try:
             sent = await self._wire.write("chat.postMessage", body, once=True)
         except Refused as refused:
@@ -278,6 +303,8 @@ class Slack:
             if render.is_file(target):
                 await self._wire.read("files.delete", file=target)
             else:
+                if target in self._streams:
+                    await self._streams.stop(chat, target)
                 await self._wire.write("chat.delete", {"channel": chat, "ts": target}, once=False)
         except Refused as refused:
             if refused.word not in _GONE:

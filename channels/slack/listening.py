@@ -21,6 +21,7 @@ from channels.slack.inbound import Body, Malformed, Place, order
 from channels.slack.memory import Memory, Names
 from channels.slack.mrkdwn import escape
 from channels.slack.slashes import Slashes
+from channels.slack.streams import Streams
 from channels.text import cleaned
 
 _log = logging.getLogger(__name__)
@@ -35,15 +36,15 @@ class Listening:
     """One ``receive``: from the first hello until the connection is gone."""
 
     def __init__(
-        self, wire: Wire, context: ChannelContext, who: tuple[str, str, str], names: Names, options: Options, slashes: Slashes
+        self, wire: Wire, context: ChannelContext, who: tuple[str, str, str], names: Names, options: Options, known: tuple[Slashes, Streams]
     ) -> None:  # fmt: skip
         """``who``: our team's id, our bot's user id and its bot id."""
         self._wire, self._context, self._clock, self._invited = wire, context, options.clock, options.invited
-        self._names, self._slashes = names, slashes
+        self._names, (self._slashes, self._streams) = names, known
         self._courtesies = Courtesies(wire, options.about)
         self._memory = Memory()
         self._place = Place(
-            who[0], who[1], options.clock, names.known, self._memory.follows, self._memory.topic_of, slashes.is_order, who[2]
+            who[0], who[1], options.clock, names.known, self._memory.follows, self._memory.topic_of, self._slashes.is_order, who[2]
         )  # fmt: skip
         self._history = History(wire, who[1])
         self._listed = False  # until the conversations are known every chat waits
@@ -174,6 +175,7 @@ class Listening:
         """A thread in which we were called stays ours to hear, also after a restart: it travels in the cursor."""
         if isinstance(said, Inbound) and said.addressed and said.address.topic is not None:
             self._memory.follow(said.address.chat, said.address.topic)
+            self._streams.asked(said.address.chat, said.address.topic, said.person.id)
 
     def _pass_over(self, what: str, frame: object, name: str = "") -> None:
         self._aside.keep(frame, name)

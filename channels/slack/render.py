@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from channels.contract import Address, Choice, MessageId, Outbound, Part
-from channels.slack.mrkdwn import escape, mrkdwn
+from channels.slack.mrkdwn import NOTHING, escape, mrkdwn
 from channels.slack.tables import apart, blocks
 from channels.text import clean, split_markdown
 
@@ -18,6 +18,7 @@ MAX_TEXT = 3900
 MAX_SECTION = 2900  # Block Kit, section: 3 000 characters of text
 MAX_LABEL = 75  # Block Kit, button: text
 MAX_BUTTONS = 25  # Block Kit, actions: elements
+MAX_STREAM = 12_000  # chat.startStream: markdown_text
 MARK = "_may be a duplicate_"
 _NOTHING_SAID = "(nothing to say)"
 _STYLES = {"good": "primary", "danger": "danger"}
@@ -34,6 +35,19 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
     parts += [_part("delete", {"channel": chat}, target) for target in gone]
     parts += [_part("file", _where(outbound.address) | {"path": str(path), "title": path.name}) for path in outbound.files]
     return tuple(parts)
+
+
+def stream(outbound: Outbound) -> tuple[Part, ...]:
+    """A draft that begins a native stream. What a plain message would say stands beside it, for where no stream can be."""
+    (first, *rest) = render(outbound)
+    if rest or first.kind != "post" or (outbound.address.topic is None and not outbound.address.chat.startswith("D")):
+        return (first, *rest)
+    return (replace(first, payload=_frozen(json.loads(first.payload) | {"markdown_text": streamed(clean(outbound.text))})),)
+
+
+def streamed(text: str) -> str:
+    """``markdown_text``, in which no call to a channel or a person can stand."""
+    return re.sub(r"<(?=[!@#])", f"<{NOTHING}", text)[:MAX_STREAM]
 
 
 def is_file(message: MessageId) -> bool:

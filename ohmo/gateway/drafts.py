@@ -7,6 +7,7 @@ dropped, and every end of the turn is a row that takes its place.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
@@ -31,6 +32,7 @@ REVISION = 10.0  # seconds one revision may take; what follows it waits so long
 OFF = 2.0  # seconds for taking "typing" back
 QUIET = 0.25  # seconds a turn runs before anything is shown of it: an answer that is there by then needs no typing
 REMEMBERED = 1_000  # drafts that may belong to a turn nobody has heard of yet
+_LAST_WORD = re.compile(r"[!-~]{1,400}\Z")
 Way = Literal["off", "edits", "preview"]
 
 
@@ -61,6 +63,10 @@ class _Slot:
             self.begins.cancel()
         if self.life is not None:
             self.life.cancel()
+
+    def grown(self, most: int, redact: Callable[[str], str]) -> str:
+        """The text alone, for what cannot be taken back: its last word may be half a secret still, and waits for what follows."""
+        return _LAST_WORD.sub("", redact(self.text))[:most].rstrip()
 
     def shown(self, most: int, now: float, redact: Callable[[str], str], *, busy: bool) -> str:
         """Text, then what is being done (``busy``: by which tools); at most ``most`` characters, cut from the front of the text."""
@@ -256,12 +262,16 @@ class Drafts:
             while (wait := self._blocked(slot)) > 0:
                 await self._sleep(wait)
             slot.bell.clear()  # time alone is no news
-            text = slot.shown(most, self._now(), self._redact, busy=self._activity)
+            text = self._text(slot, most)
             if text and (text != last or slot.receipt is not had):
                 last, had = text, slot.receipt
                 yield text
                 await self._sleep(pause)
             await slot.bell.wait()
+
+    def _text(self, slot: _Slot, most: int) -> str:
+        grows = self._channel.capabilities.appends
+        return slot.grown(most, self._redact) if grows else slot.shown(most, self._now(), self._redact, busy=self._activity)
 
     def _blocked(self, slot: _Slot) -> float:
         """Seconds the platform wants to hear nothing for this chat."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from channels.contract import About, Address, ChatId, Options, Outbound, PersonId, TopicId, Whispering
-from channels.errors import Unavailable
+from channels.contract import About, Address, ChatId, Options, Outbound, PersonId, Receipt, TopicId, Whispering
+from channels.errors import Ambiguous, Unavailable
 from channels.slack.adapter import Slack
 from channels.slack.setup import EVENTS, SCOPES, manifest
 from channels.testing import FakeContext
 from tests.platforms.slack.rig import SlackRig, rig
+from tests.platforms.slack.server import Fault
 from tests.platforms.slack.surfaces import EVENT_SCOPES, METHOD_SCOPES
 
 GROUP = Address("slack", "T0HOUSE", ChatId("C0GROUP"))
@@ -192,6 +194,107 @@ async def test_an_assistant_thread_gets_prompts_once_and_its_first_words_as_titl
     title = slack.server.titles[0]["title"]
     assert title.startswith("plan my week xxx")
     assert len(title) == 60
+
+
+# native streams
+
+
+@pytest.fixture
+async def native(slack: SlackRig, context: FakeContext) -> AsyncIterator[Slack]:
+    one = slack.channel(options=Options(streaming="native"))
+    async with one.connect():
+        hearing = asyncio.create_task(one.receive(context))
+        await slack.server.until(lambda server: server.opened == 1)
+        yield one
+        hearing.cancel()
+        await asyncio.gather(hearing, return_exceptions=True)
+
+
+def calls(slack: SlackRig) -> list[str]:
+    return [method.removeprefix("chat.") for method, _ in slack.server.calls if method.startswith("chat.")]
+
+
+async def begin(channel: Slack, place: Address, text: str) -> Receipt:
+    (part,) = channel.render(Outbound(place, text, draft=True))
+    return await channel.send(part, "d.0")
+
+
+async def finish(channel: Slack, place: Address, text: str, draft: Receipt) -> None:
+    (part,) = channel.render(Outbound(place, text, replaces=(draft,)))
+    await channel.send(part, "f.0")
+
+
+async def test_a_stream_grows_by_what_is_new_and_ends_as_the_whole_answer(slack: SlackRig, native: Slack, context: FakeContext) -> None:
+    assert native.capabilities.appends
+    root = await slack.says("tell me", chat="group")
+    await context.texts(1)
+    place = context.messages[0].address
+    draft = await begin(native, place, "One <!channel>")
+    await native.revise(place, draft, "One <!channel> and **two**")
+    await native.revise(place, draft, "Another")
+    row = slack.server.workspace.rows["C0GROUP"][-1]
+    assert (row["text"], row["thread_ts"]) == ("One <\u200b!channel> and **two**\n\nAnother", root)
+    await finish(native, place, "**Done**", draft)
+    assert (row["text"], slack.server.streaming) == ("*Done*", {})
+    assert calls(slack) == ["startStream", "appendStream", "appendStream", "stopStream", "update"]
+
+
+async def test_a_stream_that_slack_closed_is_finished_by_an_edit(slack: SlackRig, native: Slack) -> None:
+    thread = await slack.says("tell me")
+    place = Address("slack", "T0HOUSE", ChatId("D0ADA"), TopicId(thread))
+    draft = await begin(native, place, "One")
+    slack.server.streaming.clear()
+    await native.revise(place, draft, "One two")
+    await native.revise(place, draft, "One two three")
+    assert (await slack.visible())[-1].text == "One two three"
+    await finish(native, place, "all", draft)
+    assert (await slack.visible())[-1].text == "all"
+
+
+async def test_a_stop_that_is_refused_still_ends_in_the_answer(slack: SlackRig, native: Slack) -> None:
+    thread = await slack.says("tell me")
+    place = Address("slack", "T0HOUSE", ChatId("D0ADA"), TopicId(thread))
+    draft = await begin(native, place, "One")
+    slack.server.streaming.clear()  # so that the stop is refused
+    await finish(native, place, "all", draft)
+    assert calls(slack)[-2:] == ["stopStream", "update"]
+    assert (await slack.visible())[-1].text == "all"
+
+
+async def test_a_new_life_ends_the_stream_of_the_old_one(slack: SlackRig, native: Slack) -> None:
+    thread = await slack.says("tell me")
+    place = Address("slack", "T0HOUSE", ChatId("D0ADA"), TopicId(thread))
+    draft = await begin(native, place, "One")
+    second = slack.channel(options=Options(streaming="native"))
+    async with second.connect():
+        await second.revise(place, draft, "lost")
+        await finish(second, place, "all", draft)
+    assert [row.text for row in await slack.visible()][1:] == ["all"]
+
+
+async def test_a_stream_whose_start_was_lost_is_found_and_not_begun_twice(slack: SlackRig, native: Slack) -> None:
+    thread = await slack.says("tell me")
+    place, since = Address("slack", "T0HOUSE", ChatId("D0ADA"), TopicId(thread)), datetime.now(UTC)
+    await say(native, place, "a notice of ours")
+    (part,) = native.render(Outbound(place, "One", draft=True))
+    assert await native.find(place, part, "d.0", None, since) is None
+    slack.server.faults.append(Fault("lose", methods=frozenset({"chat.startStream"})))
+    with pytest.raises(Ambiguous):
+        await native.send(part, "d.0")
+    found = await native.find(place, part, "d.0", None, since)
+    assert found is not None
+    assert found.message == slack.server.workspace.rows["D0ADA"][-1]["ts"]
+
+
+async def test_where_no_stream_can_be_the_draft_is_a_message(slack: SlackRig, native: Slack) -> None:
+    place = Address("slack", "T0HOUSE", ChatId("C0GROUP"), TopicId(await slack.says("x", chat="group", mention=False)))
+    draft = await begin(native, place, "One")  # nobody asked there: Slack would not know whom to show it
+    await begin(native, GROUP, "on its own")
+    slack.server.faults.append(Fault("reject", "channel_type_not_supported", methods=frozenset({"chat.startStream"})))
+    await begin(native, Address("slack", "T0HOUSE", ChatId("D0ADA")), "direct")
+    assert [call for call in calls(slack) if call != "startStream"] == ["postMessage"] * 3
+    await native.revise(place, draft, "One two")
+    assert calls(slack)[-1] == "update"
 
 
 # the manifest

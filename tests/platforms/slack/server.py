@@ -253,6 +253,8 @@ class Server(Surfaces):
         return {"channel": chat, "ts": row["ts"], "message": row}
 
     def _chat_update(self, args: Row) -> Row:
+        if args.get("ts") in self.streaming:
+            raise SlackError("streaming_state_conflict")
         row = self.workspace.update(str(args.get("channel")), args.get("ts"), args)
         return {"channel": args["channel"], "ts": row["ts"], "text": row["text"]}
 

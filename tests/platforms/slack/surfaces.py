@@ -49,6 +49,7 @@ class Surfaces:
         self.assistant_threads: set[tuple[str, str]] = set()
         self.responses: dict[str, list[Row]] = {}  # answering address -> what came there
         self.home_enabled = True
+        self.streaming: dict[str, Row] = {}  # by ts; Slack forgets a stream after some minutes
 
     def _views_publish(self, args: Row) -> Row:
         """views.publish: user_not_found, not_enabled; Home tab views: at most 100 blocks, private_metadata of at most 3 000 characters."""
@@ -110,6 +111,40 @@ class Surfaces:
         taken.append(body)
         self.changed()
         return web.Response(text="ok")
+
+    def _chat_startStream(self, args: Row) -> Row:
+        """chat.startStream: no metadata; recipients are required when streaming to channels; 12 000 characters."""
+        chat = str(args.get("channel"))
+        private = self.workspace.chat(chat)["is_im"]
+        if not private and not args.get("recipient_user_id"):
+            raise SlackError("missing_recipient_user_id")
+        if not private and not args.get("recipient_team_id"):
+            raise SlackError("missing_recipient_team_id")
+        text = args.get("markdown_text", "")
+        if len(text) > 12_000:
+            raise SlackError("msg_too_long")
+        row = self.workspace.post(chat, {"text": text or " ", "thread_ts": args.get("thread_ts")})
+        self.streaming[row["ts"]] = row
+        return {"channel": chat, "ts": row["ts"]}
+
+    def _stream(self, args: Row) -> Row:
+        self.workspace.chat(args.get("channel"))
+        self.workspace.row(args["channel"], args.get("ts"))
+        if args["ts"] not in self.streaming:
+            raise SlackError("message_not_in_streaming_state")
+        return self.streaming[args["ts"]]
+
+    def _chat_appendStream(self, args: Row) -> Row:
+        row = self._stream(args)
+        if not args.get("markdown_text"):
+            raise SlackError("no_text")
+        row["text"] += args["markdown_text"]
+        return {"channel": args["channel"], "ts": row["ts"]}
+
+    def _chat_stopStream(self, args: Row) -> Row:
+        row = self._stream(args)
+        del self.streaming[row["ts"]]
+        return {"channel": args["channel"], "ts": row["ts"], "message": row}
 
     def changed(self) -> None:
         raise NotImplementedError

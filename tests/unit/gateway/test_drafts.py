@@ -375,3 +375,18 @@ async def test_what_was_asked_for_is_done_where_the_platform_can(
         await settled()
         await seen.gate.passes()
         assert (len(stage.platform.previews), len(seen.opened)) == (previews, drafts)
+
+
+async def test_a_draft_that_can_only_grow_holds_whole_words_of_the_answer_and_nothing_else(stage: Stage) -> None:
+    async with screen(stage, replace(EDITS, appends=True)) as seen:
+        await seen.begins()
+        seen.say(ToolStarted(TURN, "c1", "Read", "a.txt"))
+        seen.say(TextDelta(TURN, "My key: sk-hal"))
+        await settled()
+        await seen.gate.passes()
+        assert [row.outbound.text for row in seen.opened] == ["My key:"]
+        seen.shown()
+        seen.say(TextDelta(TURN, "f is kept"))
+        for _ in range(5):
+            await seen.gate.passes()
+        assert seen.revisions()[-1] == "My key: sk-half is"
