@@ -1,0 +1,155 @@
+"""What gh, glab and a CI server print, recorded after their documentation, becomes runs; only what is new is looked into."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ohmo.cron.attached import attached
+from ohmo.triage.facts import BadResults
+from ohmo.triage.sources import from_gh, from_glab, from_http
+
+# cli.github.com/manual/gh_run_list and gh_run_view: the fields of --json, and the three columns of --log-failed
+RUN = {"attempt": 1, "displayTitle": "Drop the index", "event": "push", "headBranch": "main", "status": "completed", "workflowName": "CI"}
+GH = {
+    "gh run list": [
+        {**RUN, "databaseId": 103, "conclusion": "", "status": "in_progress", "createdAt": "2026-11-22T08:00:00Z", "headSha": "c" * 40, "url": "https://github.com/o/r/actions/runs/103"},
+        {**RUN, "databaseId": 102, "conclusion": "failure", "createdAt": "2026-11-22T07:00:00Z", "headSha": "b" * 40, "url": "https://github.com/o/r/actions/runs/102"},
+        {**RUN, "databaseId": 101, "conclusion": "success", "createdAt": "2026-11-21T07:00:00Z", "headSha": "a" * 40, "url": "https://github.com/o/r/actions/runs/101"},
+    ],
+    "gh run view": {
+        "jobs": [
+            {
+                "databaseId": 9001, "name": "unit", "status": "completed", "conclusion": "failure",
+                "url": "https://github.com/o/r/actions/runs/102/job/9001", "steps": [{"name": "Run pytest", "conclusion": "failure"}]},
+            {"databaseId": 9002, "name": "lint", "status": "completed", "conclusion": "success", "url": "https://github.com/o/r/actions/runs/102/job/9002", "steps": []},
+        ]
+    },
+}  # fmt: skip
+LOG = "unit\tRun pytest\t2026-11-22T07:01:00.1234567Z \x1b[31mFAILED\x1b[0m tests/a.py::test_x - ConnectionError: no route to db-7\n"
+# docs.gitlab.com/api/pipelines and /api/jobs, as `glab api` prints them
+PIPELINES = [
+    {"id": 48, "sha": "b" * 40, "ref": "main", "status": "failed", "created_at": "2026-11-22T07:00:00Z", "web_url": "https://gitlab.com/g/p/-/pipelines/48"},
+    {"id": 47, "sha": "a" * 40, "ref": "main", "status": "success", "created_at": "2026-11-21T07:00:00Z", "web_url": "https://gitlab.com/g/p/-/pipelines/47"},
+]  # fmt: skip
+JOBS = [
+    {
+        "id": 7,
+        "name": "rspec",
+        "stage": "test",
+        "status": "failed",
+        "failure_reason": "script_failure",
+        "allow_failure": False,
+        "web_url": "https://gitlab.com/g/p/-/jobs/7",
+    }
+]
+
+
+class Recorded:
+    """Answers as the programs do; remembers what they were asked."""
+
+    def __init__(self, *, logs: bool = True) -> None:
+        self.asked: list[str] = []
+        self._logs = logs
+
+    def __call__(self, words: Sequence[str]) -> bytes:
+        line = " ".join(words)
+        self.asked.append(line)
+        if words[0] == "gh":
+            if "--log-failed" in words:
+                if not self._logs:
+                    raise BadResults("gh run view failed (HTTP 410: Gone)")
+                return LOG.encode()
+            return json.dumps(GH[" ".join(words[:3])]).encode()
+        if line.endswith("/trace"):
+            return b"section_start:1:step\r\x1b[0K$ rspec\nERROR: Job failed: exit code 1\nError: widget is not there\n"
+        return json.dumps(JOBS if "/pipelines/48/jobs" in line else PIPELINES).encode()
+
+
+def test_gh_is_asked_for_runs_then_for_those_that_failed() -> None:
+    run = Recorded()
+    reading = from_gh("o/r", "main", run, ())
+    assert [(one.key, one.commit[:1], len(one.failures)) for one in reading.runs] == [("101.1", "a", 0), ("102.1", "b", 1)]
+    failure = reading.runs[1].failures[0]
+    assert (failure.job, failure.test, failure.message) == ("unit", "tests/a.py::test_x", "ConnectionError: no route to db-7")
+    assert failure.url.endswith("/job/9001")
+    assert [line.split(" --json")[0] for line in run.asked] == [
+        "gh run list --repo o/r --branch main --limit 50", "gh run view 102 --repo o/r", "gh run view 102 --repo o/r --log-failed",
+    ]  # fmt: skip
+    again = Recorded()
+    from_gh(".", "main", again, {("CI", "102.1")})
+    assert [line.split(" --json")[0] for line in again.asked] == ["gh run list --branch main --limit 50"]
+
+
+def test_a_log_that_is_gone_leaves_the_step() -> None:
+    reading = from_gh("o/r", "main", Recorded(logs=False), ())
+    assert reading.runs[1].failures[0].message == "unit: step Run pytest failed"
+
+
+def test_glab_is_asked_for_pipelines_jobs_and_traces() -> None:
+    run = Recorded()
+    reading = from_glab("g/p", "main", run, ())
+    assert [(one.key, len(one.failures)) for one in reading.runs] == [("47", 0), ("48", 1)]
+    assert reading.runs[1].failures[0].message == "Error: widget is not there"
+    assert run.asked == [
+        "glab api projects/g%2Fp/pipelines?per_page=50&ref=main", "glab api projects/g%2Fp/pipelines/48/jobs?per_page=100", "glab api projects/g%2Fp/jobs/7/trace",
+    ]  # fmt: skip
+    from_glab(".", "", quiet := Recorded(), {("pipeline", "48")})
+    assert quiet.asked == ["glab api projects/:fullpath/pipelines?per_page=50"]
+
+
+def test_jobs_at_another_place_are_not_asked_for() -> None:
+    runs = {
+        "workflow_runs": [{"id": 1, "name": "CI", "status": "completed", "conclusion": "failure", "jobs_url": "https://evil.example/jobs"}]
+    }
+    with pytest.raises(BadResults, match="not asked there"):
+        from_http("https://ci.example/runs", lambda url: json.dumps(runs).encode(), ())
+
+
+def test_no_run_that_ended_is_said() -> None:
+    with pytest.raises(BadResults, match="no run has ended there yet"):
+        from_gh("o/r", "main", lambda words: b"[]", ())
+
+
+def test_only_the_file_of_a_triage_goes_with_a_report(tmp_path: Path) -> None:
+    folder = tmp_path / "ci-triage"
+    folder.mkdir()
+    whole = folder / "shop-0123456789abcdef.md"
+    whole.write_text("all of it")
+    (folder / "link-0123456789abcdef.md").symlink_to("/etc/hostname")
+    line = "[file: ci-triage/shop-0123456789abcdef.md]"
+    assert attached(f"report\n\n{line}", tmp_path) == ("report", (whole,))
+    for text in (
+        f"{line}\nreport", "[file: ../secret-0123456789abcdef.md]", "x\n[file: ci-triage/../../x-0123456789abcdef.md]",
+        "x\n[file: ci-triage/link-0123456789abcdef.md]", "x\n[file: ci-triage/none-0123456789abcdef.md]", "x",
+    ):  # fmt: skip
+        assert attached(text, tmp_path) == (text, ())
+
+
+def test_the_command_prints_a_report_with_its_file_and_takes_secrets_out(tmp_path: Path) -> None:
+    cases = "".join(
+        f'<testcase name="test_{word}"><failure message="{word * 120} broke {word} with s3cr3t-value"/></testcase>'
+        for word in "abcdefghijklmnopqrstuvwxyz"
+    )
+    (tmp_path / "r.xml").write_text(f"<testsuite>{cases}</testsuite>")
+
+    def triage() -> str:
+        ended = subprocess.run(
+            [sys.executable, "-m", "ohmo", "triage", "read", "r.xml"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CI_TOKEN": "s3cr3t-value"},
+        )  # fmt: skip
+        return ended.stdout
+
+    first = triage()
+    assert triage() == first
+    text, files = attached(first.strip(), tmp_path)
+    assert len(text) <= 3_500
+    assert len(files) == 1
+    assert all(word * 120 in files[0].read_text() for word in "abcxyz")
+    assert "s3cr3t" not in first + files[0].read_text() + (tmp_path / "ci-triage" / "tests.json").read_text()
+    assert (tmp_path / "ci-triage" / ".gitignore").read_text() == "*\n"
