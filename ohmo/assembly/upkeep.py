@@ -33,7 +33,12 @@ async def let_go(config: Config, store: Store, clock: Callable[[], datetime], sl
         await sleep(OFTEN)
         now = clock()
         await store.prune(now - (keep.inbox or FOREVER), transcripts=now - (keep.transcripts or FOREVER))
-        for folder, span in ((config.home.spill, keep.spill), (config.home.media, keep.media), (config.home.log.parent, keep.logs)):
+        for folder, span in (
+            (config.home.spill, keep.spill),
+            (config.home.media, keep.media),
+            (config.home.state("web") / "files", keep.media),  # what was put into the page, sent or never sent
+            (config.home.log.parent, keep.logs),
+        ):
             if span is not None and (gone := await asyncio.to_thread(sweep, folder, time.time() - span.total_seconds(), config.home.log)):
                 log.info("files_let_go", folder=str(folder), files=gone)
 

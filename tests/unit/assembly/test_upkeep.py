@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.assembly.upkeep import keep_backups, sweep
+from ohmo.assembly.upkeep import keep_backups, let_go, sweep
 from ohmo.config.load import Config, load
 from ohmo.store.archive import backups
+from ohmo.store.memory import MemoryStore
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "store"))
 from homes import furnished
@@ -103,3 +104,16 @@ def test_old_files_go_and_young_ones_stay(tmp_path: Path) -> None:
         os.utime(path, (1_000, 1_000))
     assert sweep(tmp_path, 500_000, log) == 1
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["ohmo.jsonl", "young"]
+
+
+async def test_files_put_into_the_page_go_with_the_other_files_people_sent(home: Path) -> None:
+    furnished(home)
+    shelf, hours = home / "state" / "web" / "files", Hours(1)
+    shelf.mkdir(parents=True)
+    for name in ("never sent", "fresh"):
+        (shelf / name).write_text("x")
+    os.utime(shelf / "never sent", (1_000, 1_000))
+
+    with pytest.raises(asyncio.CancelledError):
+        await let_go(config(home), MemoryStore(clock=hours), hours, hours.sleep)
+    assert [path.name for path in shelf.iterdir()] == ["fresh"]
