@@ -112,12 +112,21 @@ class CatchUp:
             if known is not None:
                 await self._context.missed(f"{refused}. What was said on Discord while ohmo was away may be missing.")
             return
+        self._order(channel, missed)
         arrivals = self._arrivals(channel, missed, edits=known is not None)
         await self._confess(channel, missed)
         for row in missed.said:
             await self._branch(row, channel)
         last = max((int(row["id"]) for row in [*missed.said, *missed.left]), default=0)
         await self._memory.store(self._context, arrivals, self._memory.known.cursor(channel, last) if last > since else None)
+
+    def _order(self, channel: str, missed: Missed) -> None:
+        """What waits as a live event and was said before the rows of history is told with them, in its place."""
+        heard = [frame.data or {} for frame in self.waiting[channel] if frame.event == "MESSAGE_CREATE"]
+        first = min((number for data in heard if (number := number_of(str(data.get("id")))) is not None), default=None)
+        if first is not None:
+            missed.said[:0] = [row for row in missed.before if int(row["id"]) >= first]
+            missed.before = [row for row in missed.before if int(row["id"]) < first]
 
     def _arrivals(self, channel: str, missed: Missed, *, edits: bool) -> list[Arrival]:
         found: list[Arrival] = []

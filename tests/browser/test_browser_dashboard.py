@@ -118,8 +118,8 @@ async def test_a_thread_is_followed_live_with_its_tools_words_and_costs(scene: S
     for _ in range(5):
         gate.release()
     await turn
-    await expect(page.locator("#board .agent .md strong")).to_have_text("three")
     await expect(page.locator("#board .now")).to_be_empty()
+    await expect(page.locator("#board .agent .md strong")).to_have_text("three")
     await expect(page.locator("#board .tool.done .name")).to_have_text("Read")
     await expect(page.locator("#board .cost")).to_contain_text("160 in · 20 out · $0.0015 · 2 calls · small-model")
     await page.locator("#board-body").focus()

@@ -57,7 +57,7 @@ async def test_a_stranger_is_told_a_code_and_let_in_by_the_owner(stage: Stage, o
         told = await shown(scene, on, "dm:ada", lambda one: "pairing approve" in one.text, "a code")
         code = re.search(r"pairing approve (\w{8})", told.text)
         assert code is not None
-        assert "asked" in await ohmo(scene, "pairing", "list")
+        assert "asking" in await ohmo(scene, "pairing", "list")
         assert "is let in as user" in await ohmo(scene, "pairing", "approve", code[1])
         await scene.says("now I am known", on=on)
         await scene.check(also=lambda one: "pairing approve" in one.text)

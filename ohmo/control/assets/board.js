@@ -34,6 +34,8 @@ export class Board {
   }
 
   show(path) {
+    this.path = path;
+    this.unread = false;
     this.view?.close?.();
     this.view = null;
     this.body.replaceChildren();
@@ -75,7 +77,8 @@ export class Board {
   linked(state) {
     this.link.className = `link ${state}`;
     this.link.textContent = state === "lost" ? "reconnecting…" : "";
-    if (state === "open" && this.wasLost) this.view?.changed?.("any", "");
+    if (state === "open" && this.unread) this.show(this.path);
+    else if (state === "open" && this.wasLost) this.view?.changed?.("any", "");
     this.wasLost = state === "lost";
   }
 
@@ -84,8 +87,9 @@ export class Board {
     this.view?.hurry?.();
   }
 
-  /** What went wrong, where the view would stand. */
+  /** What went wrong, where the view would stand; it is made again when a daemon that could not be reached is back. */
   failed(box, error) {
+    this.unread ||= error.status === 0;
     box.replaceChildren(node("p", "refused", error.message));
   }
 
