@@ -215,9 +215,9 @@ def _best_cut(cuts: _Cuts, start: int, reach: int, fits: Callable[[str], bool]) 
     for candidate in _candidates(cuts, start, least, reach):
         if fits(_piece(cuts, start, candidate)):
             return candidate
-    cut = _between_characters(cuts.text, start, reach)
+    cut = between_characters(cuts.text, start, reach)
     while not fits(_piece(cuts, start, cut)):
-        shorter = _between_characters(cuts.text, start, start + (cut - start) // 2)
+        shorter = between_characters(cuts.text, start, start + (cut - start) // 2)
         if shorter >= cut:  # one visible character alone is too much: by code points then
             return max(start + 1, min(reach, cut))
         cut = shorter
@@ -257,7 +257,7 @@ def _skip(cuts: _Cuts, cut: int) -> int:
     return cut
 
 
-def _between_characters(text: str, start: int, at: int) -> int:
+def between_characters(text: str, start: int, at: int) -> int:
     """The nearest offset at or before ``at`` that tears no visible character; ``at`` itself when one character is all there is."""
     at = max(at, start + 1)
     for cut in range(at, max(start, at - 64), -1):

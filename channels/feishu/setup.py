@@ -33,7 +33,7 @@ def scopes() -> str:
 
 
 def _after(known: Known) -> tuple[str, ...]:
-    console = f"{known.get('domain') or FEISHU}/app/{known.get('app_id') or ''}".rstrip("/")
+    console = f"{known.get('domain') or FEISHU}/app"  # the app's own page would name its id, which counts as a secret here
     return (
         f"Start ohmo, then in {console} → Events & Callbacks: subscription mode *persistent connection* for events and for callbacks",
         f"Events: add {', '.join(EVENTS)}; Callbacks: add card.action.trigger (without it buttons answer 200340)",

@@ -17,7 +17,7 @@ from typing import Any, cast
 from markdown_it.tree import SyntaxTreeNode
 
 from channels.contract import Choice, MessageId, Outbound, Part
-from channels.text import clean, parse, plain, split_markdown
+from channels.text import between_characters, clean, parse, plain, split_markdown
 
 Json = dict[str, Any]
 
@@ -179,7 +179,7 @@ def _cut_plain(text: str) -> list[str]:
     pieces: list[str] = []
     most = LARGEST // 8  # four bytes a character at most, held twice by an edit; less than MAX_TEXT
     while len(text) > most:
-        at = max(text.rfind("\n", most // 2, most), text.rfind(" ", most // 2, most)) + 1 or most
+        at = max(text.rfind("\n", most // 2, most), text.rfind(" ", most // 2, most)) + 1 or between_characters(text, 0, most)
         pieces.append(text[:at].rstrip())
         text = text[at:]
     return [piece for piece in [*pieces, text] if piece.strip()]
