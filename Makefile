@@ -29,7 +29,7 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	@touch $@
 
 test: $(VENV)/.installed-dev  ## run every test; PYTEST_ARGS="-k name" for some
-	@$(BIN)/pytest -n 2 --dist loadgroup --reruns 1 $(PYTEST_ARGS)
+	@$(BIN)/pytest -n 3 --dist loadgroup --reruns 1 $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev  ## style, types and the house rules
 	@$(BIN)/ruff check .

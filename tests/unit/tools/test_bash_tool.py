@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import resource
 import signal
 import sys
@@ -109,7 +110,8 @@ async def test_nothing_is_left_running(call: Call, command: str) -> None:
     result = await call("Bash", command=command)
     assert "done" in result.text
     assert "run_in_background" in result.text
-    assert alive("96.4") == []
+    for mine in re.findall(r"96\.\d+", command):  # the other commands of this test may run beside it
+        assert alive(mine) == []
 
 
 async def test_killing_the_keeper_leaves_nothing_either(call: Call) -> None:
