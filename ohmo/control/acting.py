@@ -107,6 +107,8 @@ class Acting:
 
     async def retry_arrival(self, request: web.Request) -> web.Response:
         thread, seq = request.match_info["thread"], int(request.match_info["seq"])
+        if await self._ports.reports.thread(thread) is None:
+            raise Refusal(404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them")
         if not await self._ports.repair.retry_arrival(thread, seq):
             raise Refusal(409, f"{thread[:60]}/{seq} is not a dead letter; only these can be tried again")
         return answer({"ok": True})

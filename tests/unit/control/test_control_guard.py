@@ -265,3 +265,7 @@ async def test_bytes_that_are_no_text_are_a_stranger_like_any_other(doors: Doors
             status = await reader.readline()
         writer.close()
         assert status.split()[1] in (b"401", b"303", b"400"), status
+
+
+async def test_trying_again_in_a_thread_that_is_not_there_is_a_404(stranger: aiohttp.ClientSession, token: str) -> None:
+    assert await status_of(stranger, "/api/v1/inbox/x/999999999999999999/retry", "POST", Authorization=f"Bearer {token}") == 404
