@@ -24,6 +24,7 @@ from channels.errors import Unavailable
 from ohmo.assembly.agent import build_model
 from ohmo.assembly.channels import wire
 from ohmo.assembly.house import House, build_house
+from ohmo.assembly.rulebooks import ELDERS, Elder
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.upkeep import keep_backups, let_go
 from ohmo.assembly.watching import spans
@@ -182,11 +183,12 @@ async def _live(config: Config, order: Order, seams: Seams, word: _Word) -> int:
     """One life after the other: each ends with a signal, or with a configuration to go on with."""
     stopping, rereading = asyncio.Event(), Rereading(order.reread, config.file)
     last: Config | None = None
+    elders: list[Elder] = []
     with signals(stopping.set, abort=lambda: os._exit(FAILED), reload=rereading.asked.set):
         async with heartbeat(seams.environ):
             while True:
                 try:
-                    found = await _life(config, order, seams, word, stopping, rereading)
+                    found = await _life(config, order, seams, word, stopping, rereading, elders)
                 except ConfigError as error:
                     if last is None:
                         raise
@@ -201,10 +203,12 @@ async def _live(config: Config, order: Order, seams: Seams, word: _Word) -> int:
                 log.info("configuration_changed", file=str(config.file))
 
 
-async def _life(config: Config, order: Order, seams: Seams, word: _Word, stopping: asyncio.Event, rereading: Rereading) -> Config | None:
-    """From ready to a stop; the new configuration, when that is why it stops."""
+async def _life(
+    config: Config, order: Order, seams: Seams, word: _Word, stopping: asyncio.Event, rereading: Rereading, elders: list[Elder]
+) -> Config | None:
+    """From ready to a stop; the new configuration, when that is why it stops. Then ``elders`` has this one, for turns that go on in the next life."""
     standing = lambda: (*word.notes, *([rereading.problem] if rereading.problem else []))  # noqa: E731
-    async with living(config, seams, notes=standing) as (house, doors):
+    async with living(config, seams, notes=standing, elders=tuple(elders)) as (house, doors):
         _announce(house, doors, order)
         for note in standing():
             if word.starts.first_time(note):
@@ -218,7 +222,13 @@ async def _life(config: Config, order: Order, seams: Seams, word: _Word, stoppin
             found = await _until_stopped(house, stopping, rereading.changed(config, tell))
             notify(seams.environ, "STOPPING=1" if found is None else f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
             log.info("stopping", running=house.pool.running, because="of a new configuration" if found else "we were asked to")
-            return found
+            if found is not None:
+                with suppress(ConfigError):  # said when it does not start
+                    house.tighten(found)
+    if found is not None:
+        elders.append(Elder(seams.new_id(), house.book()))
+        del elders[:-ELDERS]
+    return found
 
 
 async def _remember(config: Config, order: Order) -> None:
@@ -263,7 +273,7 @@ async def _until_stopped(house: House, stopping: asyncio.Event, changed: Corouti
 
 @asynccontextmanager
 async def living(
-    config: Config, seams: Seams, *, notes: Callable[[], Sequence[str]] = tuple, still: bool = False
+    config: Config, seams: Seams, *, notes: Callable[[], Sequence[str]] = tuple, still: bool = False, elders: Sequence[Elder] = ()
 ) -> AsyncGenerator[tuple[House, Doors]]:
     """The house, started in order; on the way out stopped in reverse. The caller owns the home. ``notes`` stand among the status's warnings.
     ``still``: only its doors open; no channel connects, no turn runs, no job is due."""
@@ -285,7 +295,8 @@ async def living(
         model = await build_model(config, seams)
         stack.push_async_callback(model.aclose)
         watcher = spans(seams.environ)
-        house = await build_house(config, seams, store, wired, model, warnings=warnings, sent=watcher.sent if watcher is not None else None)
+        sent = watcher.sent if watcher is not None else None
+        house = await build_house(config, seams, store, wired, model, warnings=warnings, sent=sent, elders=elders)
         broken = house.truth.warnings
         house.truth.warnings = lambda: (*notes(), *broken())
         doors = await stack.enter_async_context(house.control.serving())

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ohmo.assembly.rulebooks import policy_of
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config, key_is_optional
 from ohmo.config.models import Profile
@@ -21,11 +22,9 @@ from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine
 from ohmo.engine.reasoner import Reasoner
 from ohmo.logs import Redactor
-from ohmo.permissions.gate import LayeredGate
+from ohmo.permissions.gate import LayeredGate, Others, alone
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import Policy
-from ohmo.permissions.rules import rule_set
-from ohmo.permissions.shell import Shell
 from ohmo.providers import build
 from ohmo.providers.cover import Endpoint
 from ohmo.tools.catalogue import load_tools, tool_specs
@@ -41,6 +40,7 @@ class AgentParts:
     model: build.Model
     tools: tuple[ToolSpec, ...]
     workbench: Workbench
+    policy: Policy
 
 
 async def build_model(config: Config, seams: Seams) -> build.Model:
@@ -68,24 +68,29 @@ def _revealed(profile: Profile, config: Config) -> str | None:
 
 
 def build_agent(
-    config: Config, seams: Seams, model: build.Model, grants: Callable[[], Awaitable[Sequence[Grant]]], cron: Door | None = None
-) -> AgentParts:
-    """``grants``: what people have allowed for longer than once. ``cron``: where jobs are made, None: the model cannot."""
-    home = Path(seams.environ.get("HOME", "~")).expanduser()
+    config: Config, seams: Seams, model: build.Model, grants: Callable[[], Awaitable[Sequence[Grant]]], cron: Door | None = None,
+    others: Others = alone,
+) -> AgentParts:  # fmt: skip
+    """``grants``: what people have allowed for longer than once. ``cron``: where jobs are made, None: the model cannot.
+    ``others``: policies of other configurations that have a say."""
+    home = own_home(seams)
     sensitive = SensitivePaths(home, config.home.root)
     bench = Workbench(config.home.spill, sensitive, limits=_limits(config), environ=_environ(seams), ripgrep=ripgrep(), cron=cron)
     tools: Mapping[str, Tool[Any]] = load_tools(bench)
-    rules = config.permissions
-    places = {"WORKSPACE": str(config.workspace), "HOME": str(home), "OHMO_HOME": str(config.home.root)}
-    policy = Policy(rule_set(rules.allow, rules.ask, rules.deny, places), sensitive, Shell(home), config.workspace)
-    gate = LayeredGate(policy, grants)
+    policy = policy_of(config, home, sensitive)
+    gate = LayeredGate(policy, grants, others=others)
     executor = Executor(
         tools, gate, width=config.limits.parallel_tools, explain=lambda _, error: explain(error), failpoint=seams.failpoint,
         redact=redactor(config),
     )  # fmt: skip
     reasoner = Reasoner(seams.call or model.call, failpoint=seams.failpoint)
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps)
-    return AgentParts(engine, model, tool_specs(tools), bench)
+    return AgentParts(engine, model, tool_specs(tools), bench, policy)
+
+
+def own_home(seams: Seams) -> Path:
+    """The home folder of whoever runs this."""
+    return Path(seams.environ.get("HOME", "~")).expanduser()
 
 
 def redactor(config: Config) -> Callable[[str], str]:

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Protocol
 
 from channels.contract import Address, Attachment, Channel
-from ohmo.assembly.agent import AgentParts, build_agent, redactor
+from ohmo.assembly.agent import AgentParts, build_agent, own_home, redactor
 from ohmo.assembly.channels import Wired, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.doors import HouseApprovals, HousePeople, HouseWatch, address_parser, publish_wake
 from ohmo.assembly.fetching import Fetching
 from ohmo.assembly.plans import Plans
+from ohmo.assembly.rulebooks import Elder, Rulebook, Rulebooks, policy_of, rulebook
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.status import Truth
 from ohmo.assembly.watching import Sent, WatchedSender
@@ -46,6 +47,7 @@ from ohmo.gateway.sending import Sender
 from ohmo.gateway.switchboard import BoardParts, Switchboard
 from ohmo.gateway.whispers import Whispers
 from ohmo.media import Media
+from ohmo.permissions.paths import SensitivePaths
 from ohmo.providers import build
 from ohmo.sessions.clockwatch import Clockwatch
 from ohmo.sessions.lateness import late
@@ -115,6 +117,20 @@ class House:
     seams: Seams
     clockwork: Clockwork
     clockwatch: Clockwatch
+    books: Rulebooks
+    config: Config
+    wired: Wired
+
+    def tighten(self, config: Config) -> None:
+        """``config`` is about to replace this house's: what it forbids is forbidden at once, what it allows waits for new turns. Raises ConfigError."""
+        policy = policy_of(config, own_home(self.seams), SensitivePaths(own_home(self.seams), config.home.root))
+        coming = rulebook(config, policy, self.access.people)
+        self.books.coming = coming
+        self.access.tighten(coming.access)
+
+    def book(self) -> Rulebook:
+        """What it let be done, for turns that outlive it."""
+        return rulebook(self.config, self.agent.policy, self.access.people, self.wired.policy)
 
     async def expire(self) -> None:
         """Overdue questions become denials."""
@@ -135,8 +151,9 @@ async def build_house(
     *,
     warnings: tuple[str, ...],
     sent: Sent | None = None,
+    elders: Sequence[Elder] = (),
 ) -> House:
-    """Reads who is known; everything else waits for the daemon."""
+    """Reads who is known; everything else waits for the daemon. ``elders``: earlier configurations of this process."""
     known, questions = commands(), OpenQuestions(store)
     named = roles(config)
     access = Access(
@@ -157,9 +174,12 @@ async def build_house(
     dashboard = INDOORS if wired.browser is None else DASHBOARD
     notices = Notices(store, owners, address_of=knot.address, new_id=seams.new_id, clock=seams.clock, dashboard=dashboard)
     clockwork = build_clockwork(config, seams, store, ClockLinks(partial(publish_wake, bus), knot.parse, notices))
-    agent = build_agent(config, seams, model, store.grants, clockwork.tools(store.thread))
+    books = Rulebooks(elders)
+    agent = build_agent(config, seams, model, store.grants, clockwork.tools(store.thread), books.others)
     fetching = Fetching(Media(config.home.media), knot.fetch)
-    knot.pool = pool = _pool(config, seams, store, agent, Plans(config, agent, access), bus, fetching, notices, wired, knot, clockwork)
+    knot.pool = pool = _pool(
+        config, seams, store, agent, Plans(config, agent, access, books), bus, fetching, notices, wired, knot, clockwork
+    )
     knot.board = board = Switchboard(wired.links, _board_parts(seams, store, bus, pool, notices, known, sent, redactor(config)))
     truth = Truth(
         store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken), clockwork.scheduler.report
@@ -174,7 +194,9 @@ async def build_house(
     )  # fmt: skip
     control = _control(config, seams, store, bus, board, access, truth, desk, wired, clockwork, metrics)
     watch = Clockwatch(seams.clock, store.rebase)
-    return House(store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams, clockwork, watch)
+    return House(
+        store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams, clockwork, watch, books, config, wired
+    )
 
 
 def _pool(

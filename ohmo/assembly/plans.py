@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from channels.contract import Inbound
 from ohmo.assembly.agent import AgentParts
+from ohmo.assembly.rulebooks import Rulebook, Rulebooks, standing_of, strictest
 from ohmo.config.load import Config
 from ohmo.config.secrets import Secret
 from ohmo.context.prompt import Persona, system_prompt
@@ -15,7 +16,7 @@ from ohmo.context.window import tokens_of
 from ohmo.contracts.arrivals import Arrival, Terms, Wake
 from ohmo.contracts.provider import Section
 from ohmo.contracts.store import Claim, Work
-from ohmo.gateway.access import Access, Standing
+from ohmo.gateway.access import Access, Standing, lower
 from ohmo.providers.models import known
 from ohmo.sessions.plan import TurnPlan
 
@@ -23,10 +24,13 @@ LEAST_BUDGET = 2_000  # tokens of conversation even with the smallest model
 
 
 class Plans:
-    """Called once per run of a turn. The system prompt of a session is made once, so that its bytes stay."""
+    """Called once per run of a turn. The system prompt of a session is made once, so that its bytes stay.
 
-    def __init__(self, config: Config, agent: AgentParts, access: Access) -> None:
-        self._config, self._agent, self._access = config, agent, access
+    A turn that began under another configuration keeps its folder and its manners, and may no more than either lets it. The model is the
+    present one's: what leads to the other may be gone."""
+
+    def __init__(self, config: Config, agent: AgentParts, access: Access, books: Rulebooks) -> None:
+        self._config, self._agent, self._access, self._books = config, agent, access, books
         root = config.home.root
         self._persona = Persona(root / "SOUL.md", root / "USER.md", root / "AGENTS.md")
         self._prompts: dict[tuple[str, int, str, str], tuple[Section, ...]] = {}
@@ -35,8 +39,10 @@ class Plans:
     def __call__(self, claim: Claim, work: Work) -> TurnPlan:
         config, first = self._config, work.arrivals[0]
         settings = claim.settings
-        mode = settings.mode or config.permissions.mode
-        cwd = Path(settings.workspace or config.workspace)
+        elders = self._books.elders(work.turn)
+        self._books.begun(work.turn, first, mode_chosen=settings.mode is not None)
+        mode = settings.mode or strictest((config.permissions.mode, *(book.mode for book in elders)))
+        cwd = Path(settings.workspace or (elders[0].workspace if elders else config.workspace))
         if not cwd.is_dir():
             cwd.mkdir(parents=True, exist_ok=True)
         model = settings.model or self._agent.model.model
@@ -45,8 +51,8 @@ class Plans:
         max_output = min(8_192, known(model).max_output)
         return TurnPlan(
             model=model, system=system, tools=self._agent.tools, budget=self._budget(model, system, max_output), max_output=max_output,
-            effort=None, cwd=cwd, mode=mode, role=self._role(first), person=_person_of(claim, first),
-            busy=settings.busy or config.sessions.busy, rules=terms.rules if terms is not None else (), secrets=self._secrets(terms),
+            effort=None, cwd=cwd, mode=mode, role=self._role(first, elders), person=_person_of(claim, first),
+            busy=settings.busy or (elders[0].busy if elders else config.sessions.busy), rules=terms.rules if terms is not None else (), secrets=self._secrets(terms),
             until=first.at + timedelta(seconds=terms.deadline) if terms is not None and terms.deadline is not None else None,
         )  # fmt: skip
 
@@ -66,19 +72,11 @@ class Plans:
             self._prompts.pop(next(iter(self._prompts)))
         return found
 
-    def _role(self, first: Arrival) -> Standing:
-        if isinstance(first, Wake):
-            if first.terms is not None and first.terms.standing is not None:
-                return first.terms.standing
-            return "owner" if first.person == "owner" else self._known(first)
-        private = first.private if isinstance(first, Inbound) else True
-        return self._access.let_in(first, private=private) or "guest"
-
-    def _known(self, wake: Wake) -> Standing:
-        channel, colon, person = wake.person.partition(":")
-        if colon:  # the wake of somebody's job runs indoors, but never with more rights than they have themselves
-            return self._access.standing(channel, wake.account, person) or "guest"
-        return self._access.standing(wake.place.channel, wake.place.account, wake.person) or "guest"
+    def _role(self, first: Arrival, elders: Sequence[Rulebook]) -> Standing:
+        found = standing_of(first, self._access)
+        for book in elders:
+            found = lower(found, standing_of(first, book.access)) or "guest"
+        return found
 
     def _secrets(self, terms: Terms | None) -> dict[str, str]:
         """Raises ConfigError: a reference leads to nothing any more."""

@@ -13,6 +13,7 @@ from ohmo.contracts.tool import Question
 from ohmo.gateway.reactions import verdict_of
 
 Standing = Literal["guest", "user", "admin", "owner"]
+_ORDER: tuple[Standing, ...] = ("guest", "user", "admin", "owner")
 OWN_DOORS = frozenset({"web", "console", "house"})  # whoever is there sits at the owner's machine
 ALBUM_HOLD = 0.6  # seconds: the pieces of an album come as messages of their own
 
@@ -55,16 +56,29 @@ class Access:
         self._policy, self._roles = policy, roles
         self._is_command, self._open_question, self._in_chat, self._per_person = is_command, open_question, in_chat, per_person
         self._people: dict[tuple[str, str, str], PersonRow] = {}
+        self._coming: Access | None = None
 
     def learn(self, rows: Iterable[PersonRow]) -> None:
         """What the store knows of people now."""
         self._people.update({(row.channel, row.account, row.person): row for row in rows})
+
+    def tighten(self, coming: Access) -> None:
+        """Another configuration is about to hold: from now on nobody may more than it lets them."""
+        self._coming = coming
+
+    @property
+    def people(self) -> tuple[PersonRow, ...]:
+        return tuple(self._people.values())
 
     def known(self, channel: str, account: str, person: str) -> PersonRow | None:
         return self._people.get((channel, account, person))
 
     def standing(self, channel: str, account: str, person: str) -> Standing | None:
         """What somebody may do; None: a stranger. Configuration wins over what was said at run time."""
+        found = self._standing(channel, account, person)
+        return found if self._coming is None else lower(found, self._coming.standing(channel, account, person))
+
+    def _standing(self, channel: str, account: str, person: str) -> Standing | None:
         if channel in OWN_DOORS:
             return "owner"
         named = self._roles.named.get(f"{channel}:{person}")
@@ -81,10 +95,14 @@ class Access:
 
     def let_in(self, said: Said, *, private: bool) -> Standing | None:
         """The standing with which these words are heard; None: not at all."""
+        found = self._let_in(said, private=private)
+        return found if self._coming is None else lower(found, self._coming.let_in(said, private=private))
+
+    def _let_in(self, said: Said, *, private: bool) -> Standing | None:
         place, person = said.address, said.person.id
         if self.revoked(place.channel, place.account, person):
             return None
-        standing = self.standing(place.channel, place.account, person)
+        standing = self._standing(place.channel, place.account, person)
         if standing is not None:
             return standing
         policy = self._policy(place.channel, place.account)
@@ -197,6 +215,13 @@ class Access:
 
     def _scope(self, said: Said) -> str:
         return said.person.id if self._per_person and said.address.channel not in OWN_DOORS else ""
+
+
+def lower(one: Standing | None, other: Standing | None) -> Standing | None:
+    """The lesser of two; None is the least."""
+    if one is None or other is None:
+        return None
+    return one if _ORDER.index(one) <= _ORDER.index(other) else other
 
 
 def _open_group(policy: Policy, place: Address) -> bool:

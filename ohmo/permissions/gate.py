@@ -19,9 +19,12 @@ from ohmo.permissions.wording import detail_of, title_of
 Hooks = Callable[[ToolCall, Footprint, CallContext], Awaitable[Deny | tuple[ToolCall, Footprint] | None]]
 """May refuse a call, or hand back a rewritten one with its new footprint; None leaves it as it is."""
 Grants = Callable[[], Awaitable[Sequence[Grant]]]
+Others = Callable[[CallContext], Sequence[tuple[Policy, CallContext]]]
+"""Policies that have a say in a call beside the present one: of a configuration the turn began under, or of one that is coming."""
 Answered = Callable[[str], Awaitable[Verdict | None]]
 
 _LONG = 2000  # characters
+_STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 _ONCE = Choice("once", "Allow once", "good")
 _DENY = Choice("deny", "Deny", "danger")
 _REMEMBERED = (Choice("session", "Allow for this session"), Choice("always", "Always allow"))
@@ -32,6 +35,11 @@ async def no_hooks(call: ToolCall, footprint: Footprint, context: CallContext) -
     return
 
 
+def alone(context: CallContext) -> Sequence[tuple[Policy, CallContext]]:  # noqa: ARG001
+    """No configuration but the present one."""
+    return ()
+
+
 def digest_of(call: ToolCall, context: CallContext) -> str:
     """What an approval is bound to: tool, final arguments, working directory, person."""
     body = [call.name, dict(call.arguments), str(context.cwd), context.person]
@@ -40,10 +48,10 @@ def digest_of(call: ToolCall, context: CallContext) -> str:
 
 
 class LayeredGate:
-    """``grants`` is asked at every judgement: a grant given a moment ago counts at once."""
+    """``grants`` and ``others`` are asked at every judgement: a grant given a moment ago counts at once, and so does a policy that is stricter."""
 
-    def __init__(self, policy: Policy, grants: Grants, hooks: Hooks = no_hooks) -> None:
-        self._policy, self._grants, self._hooks = policy, grants, hooks
+    def __init__(self, policy: Policy, grants: Grants, hooks: Hooks = no_hooks, others: Others = alone) -> None:
+        self._policy, self._grants, self._hooks, self._others = policy, grants, hooks, others
 
     async def judge(self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Answered) -> Decision:
         hooked = await self._hooks(call, footprint, context)
@@ -66,9 +74,15 @@ class LayeredGate:
     async def _rule(self, call: ToolCall, footprint: Footprint, context: CallContext) -> Ruling:
         """Long commands are judged beside the event loop."""
         grants = await self._grants()
+        judges = ((self._policy, context), *self._others(context))
+
+        def strictest() -> Ruling:
+            rulings = [policy.rule(call, footprint, seen, grants) for policy, seen in judges]
+            return replace(max(rulings, key=lambda one: _STRICTNESS[one.verdict]), remember=all(one.remember for one in rulings))
+
         if footprint.command is None or len(footprint.command) < _LONG:
-            return self._policy.rule(call, footprint, context, grants)
-        return await asyncio.to_thread(self._policy.rule, call, footprint, context, grants)
+            return strictest()
+        return await asyncio.to_thread(strictest)
 
     @staticmethod
     async def _answer(question: Question, arguments: dict[str, object] | None, answered: Answered) -> Decision:

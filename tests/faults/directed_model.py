@@ -1,6 +1,7 @@
 """A model that does what the person's own words say, so that many threads and daemons can share one server without a common script.
 
 ``m-7-3fa9 #run{echo x >> counter} #chunks{20} #pace{0.1} #wait{2}``: calls Bash once, then answers in 20 pieces, 0.1 s apart, after 2 s.
+``#then{COMMAND}``: a second command, when the first has its result.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ def directed(asked: Asked) -> Turn:
     markers, wanted = MARKER.findall(said), dict(_DIRECTION.findall(said))
     if "run" in wanted and not results(asked.body):
         return Turn(calls=(Call("Bash", {"command": wanted["run"], "description": "count"}),), delay=float(wanted.get("wait", 0)))
+    if "then" in wanted and results(asked.body) and _last_command(asked.body) == wanted.get("run"):
+        return Turn(calls=(Call("Bash", {"command": wanted["then"], "description": "count"}),))
     text = answer_to(markers[-1]) if markers else "no marker"
     return Turn(text, chunks=int(wanted.get("chunks", 3)), between=float(wanted.get("pace", 0)), delay=float(wanted.get("wait", 0)))
 
@@ -35,6 +38,12 @@ def results(body: dict[str, Any]) -> list[str]:
     content = body["messages"][-1]["content"]
     found = [block for block in content if isinstance(block, dict) and block["type"] == "tool_result"] if isinstance(content, list) else []
     return [_text(block.get("content", "")) for block in found]
+
+
+def _last_command(body: dict[str, Any]) -> str | None:
+    """What the model itself called last."""
+    calls = [block for block in body["messages"][-2]["content"] if isinstance(block, dict) and block["type"] == "tool_use"]
+    return calls[-1]["input"].get("command") if calls else None
 
 
 def _text(content: Any) -> str:

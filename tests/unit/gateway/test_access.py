@@ -286,3 +286,10 @@ def test_a_seat_depends_on_nothing_but_what_is_handed_in() -> None:
     things = [said(), said("/stop"), group(person="eve"), said(person="eve")]
     assert [house.seat(one) for one in things] == [house.seat(one) for one in things]
     assert house.known("fake", "bot", "eve") is None
+
+
+def test_a_configuration_that_is_coming_takes_away_and_gives_nothing_yet() -> None:
+    house, coming = access(ada="admin", bob="user", eve="owner"), access(ada="guest", bob="owner")
+    house.tighten(coming)
+    assert [house.standing("fake", "bot", person) for person in ("ada", "bob", "eve")] == ["guest", "user", None]
+    assert house.let_in(said(person="eve"), private=True) is None

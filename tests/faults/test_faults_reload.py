@@ -1,0 +1,99 @@
+"""Row 53: a configuration that changes while turns run tightens at once and loosens only for turns that begin after it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from tests.faults.conftest import Stage
+from tests.faults.daemon import until
+from tests.faults.scene import Scene
+from tests.faults.test_faults_approvals import is_card
+
+OWNER = {"access": {"roles": {"owner": ["telegram:1001"]}}}
+
+
+async def reload(scene: Scene, **changed: Any) -> None:
+    """Writes the file anew and says so; returns when the house that has read it is about to make room for the next."""
+    file = scene.daemon.home / "config.yaml"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))
+    os.kill(scene.daemon.pid, signal.SIGHUP)
+    await logged(scene, "of a new configuration")
+
+
+async def logged(scene: Scene, words: str) -> None:
+    async def there() -> bool:
+        return words in scene.daemon.log
+
+    await until(f"the log says: {words}", there)
+
+
+async def new_house(scene: Scene) -> None:
+    await logged(scene, "configuration_changed")
+    await scene.daemon.ready()
+
+
+async def asked_again(scene: Scene, command: str) -> str:
+    """The id of the open question about this command."""
+    found: list[str] = []
+
+    async def there() -> bool:
+        _, said = await scene.daemon.call("GET", "/api/v1/approvals")
+        found[:] = [one["ask"]["id"] for one in said["approvals"] if command in one["ask"]["question"]["title"]]
+        return bool(found)
+
+    await until(f"a question about {command}", there)
+    return found[0]
+
+
+async def allow(scene: Scene, approval: str) -> None:
+    status, said = await scene.daemon.call("POST", f"/api/v1/approvals/{approval}", {"verdict": "allowed"})
+    assert status == 200, said
+
+
+async def test_what_a_new_configuration_forbids_is_forbidden_to_a_turn_that_runs(stage: Stage, work: Path) -> None:
+    async with stage("telegram", permissions={"mode": "full_auto"}, **OWNER) as scene:
+        await scene.daemon.start()
+        waits = f"touch {work}/running; until [ -e {work}/go ]; do sleep 0.05; done"
+        marker = await scene.says(f"#run{{{waits}}} #then{{echo x >> {work}/counter}}")
+        await scene.appears(work / "running")
+        await reload(scene, permissions={"mode": "full_auto", "deny": ["Bash(echo:*)"]})
+        (work / "go").touch()  # the turn goes on in the house that is being left
+        await new_house(scene)
+        await scene.check()
+        assert not (work / "counter").exists()
+        assert "the rule deny Bash(echo:*) forbids" in scene.told(marker)[-1]
+
+
+async def test_a_person_who_lost_a_role_is_asked_in_the_turn_that_runs_for_them(stage: Stage, work: Path) -> None:
+    async with stage("telegram", permissions={"mode": "full_auto"}, **OWNER) as scene:
+        await scene.daemon.start()
+        waits = f"touch {work}/running; until [ -e {work}/go ]; do sleep 0.05; done"
+        marker = await scene.says(f"#run{{{waits}}} #then{{echo x >> {work}/counter}}")
+        await scene.appears(work / "running")
+        await reload(scene, access={"roles": {"guest": ["telegram:1001"]}})
+        (work / "go").touch()
+        await new_house(scene)
+        await scene.check()
+        assert not (work / "counter").exists()
+        assert "guests may only use tools that read public things" in scene.told(marker)[-1]
+
+
+async def test_what_a_new_configuration_allows_is_allowed_to_new_turns_only(stage: Stage, work: Path) -> None:
+    async with stage("telegram", **OWNER) as scene:
+        await scene.daemon.start()
+        await scene.says(f"#run{{echo first >> {work}/counter}} #then{{echo second >> {work}/counter}}")
+        first = await asked_again(scene, "echo first")
+        await reload(scene, permissions={"mode": "full_auto"})
+        await new_house(scene)
+        await allow(scene, first)
+        second = await asked_again(scene, "echo second")
+        assert (work / "counter").read_text().split() == ["first"]
+        await allow(scene, second)
+        await scene.answered()
+        await scene.says(f"#run{{echo third >> {work}/counter}}")
+        await scene.check(also=is_card)
+        assert (work / "counter").read_text().split() == ["first", "second", "third"]
