@@ -658,16 +658,16 @@ async def test_the_server_runs_as_a_process_and_is_driven_over_its_control_endpo
                     return await response.json()
 
             await control("says", text="message {n}", chat="dm:5001", count=3)
-            channel = Telegram(Settings(token=found["token"], api_url=found["api_url"]), Options(), QUICK)
+            channel = Telegram(Settings(token=found["settings"]["token"], api_url=found["settings"]["api_url"]), Options(), QUICK)
             async with listening(channel, context):
                 assert await context.texts(3) == ["message 0", "message 1", "message 2"]
                 await say(channel, Outbound(context.messages[0].address, "answer"))
-                await control("faults", reject=1)
+                await control("reject")
                 with pytest.raises(Rejected):
                     await say(channel, Outbound(ADA, "refused"))
             async with session.get(f"{found['control']}/visible?chat=dm:5001") as response:
                 assert [one["text"] for one in await response.json() if one["by_bot"]] == ["answer"]
-            async with session.get(f"{found['control']}/history") as response:
+            async with session.get(f"{found['control']}/log") as response:
                 assert [(call["method"], call["code"]) for call in (await response.json())["calls"]] == [
                     ("getMe", 200),
                     ("sendMessage", 200),

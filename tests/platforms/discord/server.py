@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ from tests.platforms.discord.gateway import Gateway
 from tests.platforms.discord.rest import Handler, Rest, decoded
 from tests.platforms.discord.rules import Refusal, Rules
 from tests.platforms.discord.world import TOKEN, Body, World
+from tests.platforms.door import Door
 
 
 @dataclass(slots=True)
@@ -53,10 +53,9 @@ class Server:
         self.gateway = Gateway(self.world, self.rules, token)
         self.faults = Faults()
         self.calls: list[Request] = []
+        self.door = Door(self._too_many)
         self.port = 0
         self._sent: dict[str, list[float]] = {}
-        self._listening: asyncio.Server | None = None
-        self._opening: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
@@ -70,9 +69,6 @@ class Server:
     def revoked(self, value: bool) -> None:
         self.gateway.revoked = value
 
-    def routes(self, app: web.Application) -> None:
-        """More doors, for a process of its own."""
-
     @asynccontextmanager
     async def running(self, port: int = 0) -> AsyncGenerator[Server]:
         app = web.Application(client_max_size=128 << 20)
@@ -81,49 +77,18 @@ class Server:
         app.router.add_get("/attachments/{number}/{name}", self._file)
         for method, path, handler in self.rest.routes:
             app.router.add_route(method, f"/api/v10{path}", self._door(handler))
-        self.routes(app)
-        self.port = port
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
-        await self._runner.setup()
-        await self._open(self._socket())
-        self.gateway.address = f"ws://127.0.0.1:{self.port}/"
-        self.world.base = f"http://127.0.0.1:{self.port}"
-        try:
+        async with self.door.open(app, port):
+            self.port = self.door.port
+            self.gateway.address = f"ws://127.0.0.1:{self.port}/"
+            self.world.base = f"http://127.0.0.1:{self.port}"
             yield self
-        finally:
-            if self._opening is not None:
-                await self._opening
-            if self._listening is not None:
-                self._listening.close()
-            self.cut()
-            await self._runner.cleanup()
-
-    def _socket(self) -> socket.socket:
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", self.port))
-        listening.listen(256)
-        self.port = listening.getsockname()[1]
-        return listening
-
-    async def _open(self, listening: socket.socket) -> None:
-        assert self._runner.server is not None
-        self._listening = await asyncio.get_running_loop().create_server(self._runner.server, sock=listening)
 
     def down(self, away: bool) -> None:
         """Connections are refused while ``away``; the ones that live are reset."""
-        if away and self._listening is not None:
-            self._listening.close()
-            self._listening = None
-            self.cut()
-        elif not away and self._listening is None:
-            self._opening = asyncio.get_running_loop().create_task(self._open(self._socket()))
+        self.door.down(away)
 
     def cut(self) -> None:
-        assert self._runner.server is not None
-        for connection in self._runner.server.connections:
-            if connection.transport is not None:
-                connection.transport.abort()
+        self.door.cut()
 
     async def until(self, condition: Callable[[Server], bool], within: float = 20.0) -> None:
         async with asyncio.timeout(within):

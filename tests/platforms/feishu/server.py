@@ -6,7 +6,6 @@ import asyncio
 import base64
 import itertools
 import json
-import socket
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -15,10 +14,12 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
+from tests.platforms.door import Door
 from tests.platforms.feishu.frames import Frame, parse
 from tests.platforms.feishu.methods import Methods
 from tests.platforms.feishu.rules import Refusal, Rules
 from tests.platforms.feishu.world import APP, SECRET, Row, World
+from tests.platforms.weather import Acks
 
 PART = 60_000  # bytes of a payload that go into one frame
 
@@ -49,6 +50,7 @@ class Link:
     transport: asyncio.BaseTransport | None
     deaf: bool = False  # half-open: nothing is read or answered any more
     pings: int = 0
+    waiting: set[str] = field(default_factory=set)  # events it carried that have no answer
 
 
 @dataclass
@@ -73,6 +75,8 @@ class Server(Methods):
         self.world.emit = self.event
         self.rules = self.world.rules
         self.kept = Kept()
+        self.door = Door(self._limited)
+        self.acks = Acks()
         self.port = 0
         self.faults: deque[Fault] = deque()
         self.links: list[Link] = []
@@ -87,8 +91,6 @@ class Server(Methods):
         self._waiting: dict[str, Event] = {}
         self._timers: set[asyncio.TimerHandle] = set()
         self._numbers = itertools.count(1)
-        self._runner: web.AppRunner | None = None
-        self._listening: asyncio.Server | None = None
         self._changed = asyncio.Event()
 
     # life
@@ -98,57 +100,24 @@ class Server(Methods):
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/callback/ws/endpoint", self._endpoint)
         app.router.add_get("/ws", self._link)
-        self.routes(app)
         app.router.add_route("*", "/open-apis/{path:.*}", self._api)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await self._serve(self._bind(port))
-        try:
-            yield self
-        finally:
-            for timer in self._timers:
-                timer.cancel()
-            self._stop_listening()
-            self.cut()
-            await self._runner.cleanup()
-
-    def routes(self, app: web.Application) -> None:
-        """A subprocess adds its control doors here."""
+        async with self.door.open(app, port, cancel=False):
+            self.port = self.door.port
+            try:
+                yield self
+            finally:
+                for timer in self._timers:
+                    timer.cancel()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def _bind(self, port: int) -> socket.socket:
-        sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(("127.0.0.1", port))
-        sock.listen(128)
-        self.port = sock.getsockname()[1]
-        return sock
-
-    async def _serve(self, sock: socket.socket) -> None:
-        assert self._runner is not None
-        assert self._runner.server is not None
-        self._listening = await asyncio.get_running_loop().create_server(self._runner.server, sock=sock, backlog=128)
-
-    def _stop_listening(self) -> None:
-        if self._listening is not None:
-            self._listening.close()
-            self._listening = None
-
     def down(self, away: bool) -> None:
         """Refuses connections while away; open ones are reset."""
+        self.door.down(away)
         if away:
-            self._stop_listening()
-            assert self._runner is not None
-            assert self._runner.server is not None
-            for connection in list(self._runner.server.connections):
-                if connection.transport is not None:
-                    connection.transport.abort()
             self.links.clear()
-        elif self._listening is None:
-            self._returning: asyncio.Task[None] = asyncio.get_running_loop().create_task(self._serve(self._bind(self.port)))
 
     def cut(self) -> None:
         """Every long connection is reset; new ones are welcome."""
@@ -194,11 +163,14 @@ class Server(Methods):
             request.transport.abort()
         return answer
 
+    def _limited(self, seconds: float) -> web.Response:
+        headers = {"x-ogw-ratelimit-limit": "100", "x-ogw-ratelimit-reset": str(seconds)}
+        return web.json_response({"code": 99991400, "msg": "request trigger frequency limit"}, status=429, headers=headers)
+
     def _faulty(self, fault: Fault) -> web.Response:
         match fault.kind:
             case "limit":
-                headers = {"x-ogw-ratelimit-limit": "100", "x-ogw-ratelimit-reset": str(fault.value)}
-                return web.json_response({"code": 99991400, "msg": "request trigger frequency limit"}, status=429, headers=headers)
+                return self._limited(fault.value)
             case "code":
                 return web.json_response({"code": fault.value, "msg": "as the test asked"}, status=400)
             case "status":
@@ -287,6 +259,8 @@ class Server(Methods):
                 await self._heard(link, message.data)
         if link in self.links:
             self.links.remove(link)
+        if link.waiting:
+            self.acks.lost(*link.waiting)
         return ws
 
     async def _heard(self, link: Link, data: bytes) -> None:
@@ -302,6 +276,7 @@ class Server(Methods):
             )
             await link.ws.send_bytes(Frame(0, [("type", "pong")], settings.encode(), frame.service).bytes())
         else:
+            link.waiting.discard(frame.get("message_id"))
             self._answer(frame)
         self.changed()
 
@@ -316,6 +291,7 @@ class Server(Methods):
         if event.timer is not None:
             event.timer.cancel()
         if body["code"] == 200:
+            self.acks.settled(event.id)
             del self._waiting[event.id]
         else:
             self._retry(event)
@@ -334,6 +310,8 @@ class Server(Methods):
             self._retry(event)
             return
         event.attempt += 1
+        link.waiting.add(event.id)
+        self.acks.handed(event.id)
         self.kept.sent.append(event.body)
         payload = json.dumps(event.body, ensure_ascii=False).encode()
         parts = [payload[at : at + PART] for at in range(0, len(payload), PART)] or [b""]

@@ -13,6 +13,8 @@ from typing import Any
 from aiohttp import ClientSession, ClientTimeout, web
 from yarl import URL
 
+from tests.platforms.weather import Acks, Weather
+
 SHOWS = re.compile(r"/_matrix/client/v3/rooms/[^/]+/(send|redact)/")
 SYNC = "/_matrix/client/v3/sync"
 HOP = {"transfer-encoding", "content-encoding", "content-length", "connection", "keep-alive", "host", "server", "date"}
@@ -30,6 +32,8 @@ class Proxy:
     garbage: deque[bytes] = field(default_factory=deque)  # what the next syncs are answered with
     typing: list[bool] = field(default_factory=list)  # what the bot said of itself, newest last
     revoked: bool = False
+    weather: Weather | None = None
+    acks: Acks = field(default_factory=Acks)
     deaf: str = ""  # requests whose path holds this are answered with a trouble of the homeserver's own
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _address: tuple[str, int] = ("127.0.0.1", 0)
@@ -40,7 +44,7 @@ class Proxy:
 
     async def start(self) -> None:
         self._session = ClientSession(timeout=ClientTimeout(total=None), auto_decompress=True)
-        self._http = web.Server(self._answer, handler_cancellation=True)
+        self._http = web.Server(self._meet, handler_cancellation=True)
         self._open()
         assert self._opening is not None
         await self._opening
@@ -89,6 +93,14 @@ class Proxy:
             self._listening.close()
             self._listening = None
 
+    async def _meet(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == SYNC:
+            self.acks.settled(request.query.get("since"))
+            self.acks.lost()
+        if self.weather is None:
+            return await self._answer(request)
+        return await self.weather.meet(request, lambda: self._answer(request), _limited, self.cut)
+
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.requests.append((request.method, request.path))
         if self.revoked:
@@ -97,7 +109,7 @@ class Proxy:
             return _error(502, "M_UNKNOWN", "Bad gateway")
         fault, value = self.faults.popleft() if self.faults and SHOWS.match(request.path) else ("", None)
         if fault == "limit":
-            return _error(429, "M_LIMIT_EXCEEDED", "Too Many Requests", retry_after_ms=int(value * 1000))
+            return _limited(value)
         if fault == "reject":
             return _error(413, "M_TOO_LARGE", "event too large")
         if request.path == SYNC:
@@ -122,18 +134,33 @@ class Proxy:
         wake = asyncio.ensure_future(self._wake.wait())
         try:
             await asyncio.wait({forward, wake}, return_when=asyncio.FIRST_COMPLETED)
-            return forward.result() if forward.done() else await self._sync(request)
+            if not forward.done():
+                return await self._sync(request)
+            self._handed(forward.result())
+            return forward.result()
         finally:
             wake.cancel()
             forward.cancel()
 
-    async def _forward(self, request: web.BaseRequest) -> web.StreamResponse:
+    def _handed(self, response: web.Response) -> None:
+        """A sync with messages in it: whoever saved its token comes again with it."""
+        body = json.loads(response.body if isinstance(response.body, bytes) else b"{}")
+        rooms = body.get("rooms", {}).get("join", {}).values()
+        spoken = sum(event["type"] == "m.room.message" for room in rooms for event in room.get("timeline", {}).get("events", ()))
+        if spoken:
+            self.acks.handed(body["next_batch"], spoken)
+
+    async def _forward(self, request: web.BaseRequest) -> web.Response:
         assert self._session is not None
         headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP}
         url = URL(self.target + request.raw_path, encoded=True)
         async with self._session.request(request.method, url, headers=headers, data=await request.read()) as response:
             kept = {name: value for name, value in response.headers.items() if name.lower() not in HOP}
             return web.Response(status=response.status, headers=kept, body=await response.read())
+
+
+def _limited(seconds: float) -> web.Response:
+    return _error(429, "M_LIMIT_EXCEEDED", "Too Many Requests", retry_after_ms=int(seconds * 1000))
 
 
 def _error(status: int, code: str, words: str, **more: Any) -> web.Response:

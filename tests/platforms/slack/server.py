@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -15,8 +14,10 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from channels.slack.setup import EVENTS, SCOPES
+from tests.platforms.door import Door
 from tests.platforms.slack.surfaces import EVENT_SCOPES, METHOD_SCOPES, Surfaces, subscription
 from tests.platforms.slack.workspace import APP, APP_TOKEN, BOT, BOT_ID, BOT_TOKEN, TEAM, Row, Rules, SlackError, Workspace, decoded
+from tests.platforms.weather import Acks
 
 SENDS = frozenset({"chat.postMessage", "chat.update", "chat.delete", "files.completeUploadExternal"})
 READERS = frozenset({
@@ -59,6 +60,8 @@ class Server(Surfaces):
         self.workspace = Workspace(rules=rules or Rules())
         self.workspace.emit = self.deliver
         self.rules = self.workspace.rules
+        self.door = Door(self._limited)
+        self.acks = Acks()
         self.port = 0
         self.calls: list[tuple[str, Row]] = []
         self.clients: set[int] = set()  # client ports of Web API calls: one per TCP connection
@@ -79,9 +82,6 @@ class Server(Surfaces):
         self.refuse_sockets = False
         self._tickets: dict[str, float] = {}
         self._uploads: dict[str, str] = {}
-        self._runner: web.AppRunner | None = None
-        self._listening: asyncio.Server | None = None
-        self._away = False
         self._timers: set[asyncio.TimerHandle] = set()
         self._changed = asyncio.Event()
 
@@ -95,52 +95,19 @@ class Server(Surfaces):
         app.router.add_post("/upload/{file}", self._upload)
         app.router.add_get("/files/{file}/{name}", self._download)
         app.router.add_post("/response/{name}", self._respond)
-        self.routes(app)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await self._serve(self._bind(port))
-        try:
-            yield self
-        finally:
-            for timer in self._timers:
-                timer.cancel()
-            self._stop_listening()
-            await self._runner.cleanup()
-
-    def routes(self, app: web.Application) -> None:
-        """A subprocess adds its control doors here."""
-
-    def _bind(self, port: int) -> socket.socket:
-        sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(("127.0.0.1", port))
-        sock.listen(128)  # from here on the system takes connections, even before the loop serves them
-        self.port = sock.getsockname()[1]
-        return sock
-
-    async def _serve(self, sock: socket.socket) -> None:
-        assert self._runner is not None
-        assert self._runner.server is not None
-        self._listening = await asyncio.get_running_loop().create_server(self._runner.server, sock=sock, backlog=128)
-
-    def _stop_listening(self) -> None:
-        if self._listening is not None:
-            self._listening.close()
-            self._listening = None
+        async with self.door.open(app, port, cancel=False):
+            self.port = self.door.port
+            try:
+                yield self
+            finally:
+                for timer in self._timers:
+                    timer.cancel()
 
     def down(self, away: bool) -> None:
         """Refuses connections while away; open ones are reset."""
-        self._away = away
+        self.door.down(away)
         if away:
-            self._stop_listening()
-            assert self._runner is not None
-            assert self._runner.server is not None
-            for connection in list(self._runner.server.connections):
-                if connection.transport is not None:
-                    connection.transport.abort()
             self.links.clear()
-        elif self._listening is None:
-            self._returning: asyncio.Task[None] = asyncio.get_running_loop().create_task(self._serve(self._bind(self.port)))
 
     def cut(self) -> None:
         """Every live connection is reset; new ones are welcome."""
@@ -378,6 +345,8 @@ class Server(Surfaces):
         finally:
             if link in self.links:
                 self.links.remove(link)
+            if link.waiting:
+                self.acks.lost(*link.waiting)
             self.changed()
         return ws
 
@@ -387,6 +356,7 @@ class Server(Surfaces):
             envelope = link.waiting.pop(body.get("envelope_id", ""), None)
             if envelope is not None:
                 self._cancel(envelope)
+                self.acks.settled(body["envelope_id"])
                 self.acked[body["envelope_id"]] = envelope.body
         self.changed()
 
@@ -413,6 +383,7 @@ class Server(Surfaces):
         self.sent.append(dict(envelope.body))
         if link is not None:
             link.waiting[envelope.body["envelope_id"]] = envelope
+            self.acks.handed(envelope.body["envelope_id"])
             self._send(link, json.dumps(envelope.body))
         if envelope.body["type"] == "events_api" and self.rules.retries:
             self._later(envelope, self.rules.ack_seconds if link is not None else 0.0)

@@ -222,7 +222,7 @@ async def test_the_server_runs_as_a_process_and_obeys_its_control_doors(tmp_path
             async with far.connect():
                 hearing = asyncio.create_task(far.receive(context))
                 async with http.post(f"{url}/says", json={"text": "hello from outside", "chat": "dm:bob", "person": "bob"}) as response:
-                    ts = (await response.json())["ts"]
+                    (ts,) = (await response.json())["messages"]
                 assert await context.texts(1) == ["hello from outside"]
                 hearing.cancel()
             async with http.get(f"{url}/visible", params={"chat": "dm:bob"}) as response:

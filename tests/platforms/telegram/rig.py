@@ -11,9 +11,9 @@ from channels.telegram import Settings
 from channels.telegram.adapter import Telegram
 from channels.telegram.client import Pace
 from tests.conformance.rig import Visible
-from tests.platforms.telegram.control import shown
 from tests.platforms.telegram.rules import Rules
 from tests.platforms.telegram.server import Server
+from tests.platforms.telegram.world import BOT, Body, Chat
 
 QUICK = Pace(connect=5, call=5, poll=2, conflict=0.01, upload=20)
 
@@ -44,8 +44,8 @@ class TelegramRig:
         self.server.world.press(int(message), choice, chat, person)
 
     async def visible(self, chat: str = "dm:ada") -> Sequence[Visible]:
-        found = [shown(body, self.server, chat) for body in self.server.world.chat(chat).messages.values()]
-        return [Visible(**{**one, "choices": tuple(one["choices"]), "files": tuple(one["files"])}) for one in found]
+        place = self.server.world.chat(chat)
+        return [shown(body, place) for body in place.messages.values()]
 
     async def redeliver(self, message: str, *, chat: str = "dm:ada") -> None:
         self.server.world.redeliver(int(message), chat)
@@ -70,6 +70,20 @@ class TelegramRig:
         self.server.faults.revoked = revoked
         if revoked:
             self.server.cut()
+
+
+def shown(body: Body, place: Chat) -> Visible:
+    number = body["message_id"]
+    rows = body.get("reply_markup", {}).get("inline_keyboard", [])
+    return Visible(
+        id=str(number),
+        text=body.get("text") or body.get("caption") or "",
+        by_bot=body["from"]["id"] == BOT["id"],
+        topic=str(body["message_thread_id"]) if body.get("is_topic_message") else None,
+        edits=place.edits.get(number, 0),
+        choices=tuple(button["callback_data"] for row in rows for button in row if "callback_data" in button),
+        files=(place.files[number],) if number in place.files else (),
+    )
 
 
 @asynccontextmanager

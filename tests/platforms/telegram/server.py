@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import socket
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -14,9 +13,11 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.platforms.door import Door
 from tests.platforms.telegram.methods import SENDING, Methods, decoded
 from tests.platforms.telegram.rules import Refusal, Rules, bad
 from tests.platforms.telegram.world import TOKEN, Body, World
+from tests.platforms.weather import Acks
 
 
 @dataclass(slots=True)
@@ -56,9 +57,8 @@ class Server:
     port: int = 0
     world: World = field(init=False)
     methods: Methods = field(init=False)
-    _runner: web.AppRunner = field(init=False)
-    _listening: asyncio.Server | None = None
-    _opening: asyncio.Task[None] | None = None
+    acks: Acks = field(default_factory=Acks)
+    door: Door = field(default_factory=lambda: Door(_limited))
 
     def __post_init__(self) -> None:
         self.world = World(self.rules, self.clock)
@@ -69,51 +69,20 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     @asynccontextmanager
-    async def running(self, extra: Callable[[web.Application], None] | None = None) -> AsyncGenerator[Server]:
+    async def running(self, port: int = 0) -> AsyncGenerator[Server]:
         app = web.Application(client_max_size=64 << 20)
         app.router.add_route("*", "/bot{token}/{method}", self._call)
         app.router.add_get("/file/bot{token}/{path:.+}", self._file)
-        if extra is not None:
-            extra(app)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
-        await self._runner.setup()
-        await self._open(self._socket())
-        try:
+        async with self.door.open(app, port):
+            self.port = self.door.port
             yield self
-        finally:
-            if self._opening is not None:
-                await self._opening
-            if self._listening is not None:
-                self._listening.close()
-            self.cut()
-            await self._runner.cleanup()
-
-    def _socket(self) -> socket.socket:
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", self.port))
-        listening.listen(256)
-        self.port = listening.getsockname()[1]
-        return listening
-
-    async def _open(self, listening: socket.socket) -> None:
-        assert self._runner.server is not None
-        self._listening = await asyncio.get_running_loop().create_server(self._runner.server, sock=listening)
 
     def down(self, away: bool) -> None:
         """Connections are refused while ``away``; the ones that live are reset."""
-        if away and self._listening is not None:
-            self._listening.close()
-            self._listening = None
-            self.cut()
-        elif not away and self._listening is None:
-            self._opening = asyncio.get_running_loop().create_task(self._open(self._socket()))
+        self.door.down(away)
 
     def cut(self) -> None:
-        assert self._runner.server is not None
-        for connection in self._runner.server.connections:
-            if connection.transport is not None:
-                connection.transport.abort()
+        self.door.cut()
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
         method = request.match_info["method"]
@@ -122,6 +91,9 @@ class Server:
             if self.rules.token and (request.match_info["token"] != self.token or self.faults.revoked):
                 raise Refusal(401, "Unauthorized")
             call = decoded(await self._parameters(request))
+            if method == "getUpdates":
+                self.acks.settled_below(int(call.get("offset") or 0))
+                self.acks.lost()
             result = await self._carried_out(method, call)
         except Refusal as refusal:
             self._note(method, call, refusal.code)
@@ -143,6 +115,9 @@ class Server:
         if method == "getUpdates" and self.faults.babble:
             babble, self.faults.babble = self.faults.babble.encode("latin-1"), ""
             return web.Response(body=babble, content_type="application/json")
+        if method == "getUpdates":
+            for update in result:
+                self.acks.handed(update["update_id"])
         return web.json_response({"ok": True, "result": result})
 
     async def _carried_out(self, method: str, call: Body) -> Any:
@@ -188,3 +163,13 @@ class Server:
             if path == request.match_info["path"]:
                 return web.Response(body=content, content_type="application/octet-stream")
         return web.Response(status=404)
+
+
+def _limited(seconds: float) -> web.Response:
+    body = {
+        "ok": False,
+        "error_code": 429,
+        "description": f"Too Many Requests: retry after {seconds:g}",
+        "parameters": {"retry_after": int(seconds)},
+    }
+    return web.json_response(body, status=429)
