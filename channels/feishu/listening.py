@@ -84,10 +84,17 @@ class Listening:
                     await delivery.line.answer(delivery, HTTPStatus.OK)  # answering otherwise would bring it again and again
                     continue
                 chat = inbound.chat_of(payload) or await self._extras.chat_of(payload)
+                if self._listed and chat not in self._behind and self._is_new(chat, [payload]):
+                    self._behind[chat] = Chat(chat, private=True)
+                    group.create_task(self._read([chat], group), name="feishu first contact")
                 waits = not self._listed or chat in self._behind
                 (self._backlog if waits and chat else ready).setdefault(chat, []).append((delivery, payload))
             if ready:
                 await _all(self._deliver(chat, events, group) for chat, events in ready.items())
+
+    def _is_new(self, chat: str, payloads: Iterable[Body]) -> bool:
+        """A one-to-one chat nobody lists and we never heard of: something older may have been said there while nobody listened."""
+        return not self._memory.has_met(chat) and any(inbound.is_private(payload) for payload in payloads)
 
     def _decoded(self, delivery: Delivery) -> Body | None:
         if delivery.frame is None:
@@ -107,11 +114,7 @@ class Listening:
         try:
             presses = await self._store(chat, [payload for _, payload in events])
         except (Unavailable, ChannelError):
-            for delivery, payload in events:
-                pressed = inbound.kind_of(payload) == inbound.PRESSED  # callbacks are not delivered again: the person is told
-                await delivery.line.answer(
-                    delivery, HTTPStatus.OK if pressed else HTTPStatus.INTERNAL_SERVER_ERROR, _NOT_STORED if pressed else None
-                )
+            await _refuse(events)
             raise
         for delivery, payload in events:
             token = word(cast("Body", payload.get("header") or {}), "event_id")
@@ -190,7 +193,9 @@ class Listening:
         except Rejected as refused:
             await self._context.missed(f"{refused}. What was said in Feishu groups while ohmo was away may be missing.")
         self._behind.update({chat.id: chat for chat in chats})
-        self._behind.update({chat: None for chat in self._backlog if chat not in self._behind})
+        for chat, events in self._backlog.items():
+            new = self._is_new(chat, [payload for _, payload in events])
+            self._behind.setdefault(chat, Chat(chat, private=True) if new else None)
         self._listed = True
         todo = list(self._behind)
         await _all(self._read(todo, group) for _ in range(READERS))
@@ -201,8 +206,12 @@ class Listening:
             chat = next((chat for chat in todo if chat in self._backlog), todo[0])
             todo.remove(chat)
             known = self._behind[chat]
-            if known is not None:
-                await self._read_one(known)
+            try:
+                if known is not None:
+                    await self._read_one(known)
+            except (Unavailable, ChannelError):
+                await _refuse(self._backlog.pop(chat, []))
+                raise
             while events := self._backlog.pop(chat, []):
                 await self._deliver(chat, events, group)
             del self._behind[chat]  # nothing was awaited since the backlog was empty: no event can slip between
@@ -215,7 +224,8 @@ class Listening:
             missed = await self._history.missed(chat, since, self._memory.threads(chat.id), fence, most)
         except Rejected as refused:
             _log.warning("feishu: %s: what was missed cannot be read: %s", chat.id, refused)
-            await self._context.missed(f"{refused}. What was said on Feishu while ohmo was away may be missing.")
+            if not chat.private or self._memory.has_met(chat.id):  # of a first contact nothing need be missing
+                await self._context.missed(f"{refused}. What was said on Feishu while ohmo was away may be missing.")
             return
         for what, row in missed.unreadable:
             self._pass_over(what, row)
@@ -223,6 +233,8 @@ class Listening:
             self._own.said(row.id)
             self._own.place(row.id, chat.id, row.topic)
         arrivals = await self._arrivals(chat, missed)
+        if chat.private and arrivals:
+            await self._meet(chat.id)
         await self._confess(chat, missed)
         if arrivals or missed.left:
             newest = max((row.ms for row in missed.said + missed.left), default=0)
@@ -255,6 +267,15 @@ class Listening:
         times, where = [moment(row.ms) for row in left], "here" if here else f"on Feishu in {chat.id}"
         fence = self._context.catch_up
         await self._context.missed(left_out(times, fence, where=where, key="channels.feishu.catch_up", more=missed.more), address)
+
+
+async def _refuse(events: Iterable[tuple[Delivery, Body]]) -> None:
+    """Not stored: Feishu delivers again. Callbacks are not delivered again, so their person is told."""
+    for delivery, payload in events:
+        pressed = inbound.kind_of(payload) == inbound.PRESSED
+        await delivery.line.answer(
+            delivery, HTTPStatus.OK if pressed else HTTPStatus.INTERNAL_SERVER_ERROR, _NOT_STORED if pressed else None
+        )
 
 
 async def _all(works: Iterable[Any]) -> None:

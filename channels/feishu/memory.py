@@ -98,6 +98,10 @@ class Memory:
             if isinstance(chat, str):
                 _keep(self._private, chat, None, PRIVATE)
 
+    def has_met(self, chat: str) -> bool:
+        """A one-to-one chat in which somebody spoke to us before."""
+        return chat in self._private
+
     def meet(self, chat: str) -> Cursor | None:
         """The list of one-to-one chats with a new one in it; None when it was there."""
         if chat in self._private:

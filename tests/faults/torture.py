@@ -20,12 +20,13 @@ from typing import Any
 
 from tests.faults.nemesis import campaign
 from tests.faults.scene import scene
+from tests.platforms.discord.rig import rig as discord
 from tests.platforms.feishu.rig import rig as feishu
 from tests.platforms.matrix.rig import rig as matrix
 from tests.platforms.slack.rig import rig as slack
 from tests.platforms.telegram.rig import rig as telegram
 
-RIGS = {"telegram": telegram, "slack": slack, "matrix": matrix, "feishu": feishu}
+RIGS = {"telegram": telegram, "slack": slack, "discord": discord, "matrix": matrix, "feishu": feishu}
 KILLS_OF_A_ROUND = 10
 HEAD = "| seed | round | platforms | kills | messages | seconds | result |\n|--:|--:|---|--:|--:|--:|---|\n"
 
@@ -86,13 +87,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="0: a new one")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--messages", type=int, default=10_000)
-    parser.add_argument("--platforms", default="telegram,slack,web,matrix,feishu", help="of telegram, slack, web, matrix, feishu")
+    parser.add_argument(
+        "--platforms", default="telegram,slack,discord,web,matrix,feishu", help="of telegram, slack, discord, web, matrix, feishu"
+    )
     parser.add_argument("--table", type=Path, default=Path("docs/torture.md"))
     parser.add_argument("--resume", action="store_true", help="go on where a campaign with this --seed stopped")
     wanted = parser.parse_args()
     platforms = tuple(name.strip() for name in wanted.platforms.split(","))
     if unknown := set(platforms) - {*RIGS, "web"}:
-        parser.error(f"--platforms: {', '.join(sorted(unknown))} is none of telegram, slack, web, matrix, feishu")
+        parser.error(f"--platforms: {', '.join(sorted(unknown))} is none of telegram, slack, discord, web, matrix, feishu")
     if wanted.resume and not wanted.seed:
         parser.error("--resume needs the --seed of the campaign that was interrupted")
     seed = wanted.seed or random.SystemRandom().randrange(1, 10**6)

@@ -141,3 +141,23 @@ async def test_live_events_of_a_chat_wait_behind_its_catch_up(feishu: FeishuRig,
         assert await context.texts(3) == ["before", "missed", "live"]
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_chat_that_speaks_for_the_first_time_is_read_before_it_is_heard(feishu: FeishuRig, context: FakeContext) -> None:
+    """Nobody lists one-to-one chats: what Ada said while nobody listened is found when she speaks again, and told in its place."""
+    async with receiving(feishu, context):
+        await feishu.says("from Bob", chat="dm:bob", person="bob")
+        await context.texts(1)
+    await feishu.says("missed")
+    async with receiving(feishu, context):
+        await feishu.says("heard")
+        assert await context.texts(3) == ["from Bob", "missed", "heard"]
+
+
+async def test_a_first_contact_is_heard_although_its_history_is_refused(feishu: FeishuRig, context: FakeContext) -> None:
+    feishu.server.scopes_missing.add("im/v1/messages")
+    async with receiving(feishu, context):
+        await context.until(lambda now: bool(now.gaps))  # the group's
+        await feishu.says("hello")
+        assert await context.texts(1) == ["hello"]
+    assert len(context.gaps) == 1, "nothing of a first contact need be missing"
