@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolRefused, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.store import Hint
 from ohmo.control.ports import Watch
 
@@ -165,6 +165,8 @@ class Live:
                 self._turns[thread] = Snapshot(event.turn, "", "")
             case ToolStarted():
                 self._turns[thread] = replace(self.snapshot(thread), turn=event.turn, status=event.summary)
+            case ToolRefused():
+                self._turns[thread] = replace(self.snapshot(thread), turn=event.turn, status=f"{event.name} was not run")
             case Status():
                 self._turns[thread] = replace(self.snapshot(thread), turn=event.turn, status=event.text)
             case _:

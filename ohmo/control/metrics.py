@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -21,12 +21,12 @@ _LONG = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 90
 
 @dataclass(slots=True)
 class _Turn:
-    """``elsewhere``: seconds the model and tools took; tools at the same time count once."""
+    """``elsewhere``: seconds the model and tools took; tools at the same time count once. ``tools``: the calls that run."""
 
     began: float
     spoke: bool = False
     elsewhere: float = 0.0
-    tools: int = 0
+    tools: set[str] = field(default_factory=set[str])
     since: float = 0.0
 
 
@@ -93,12 +93,12 @@ class Metrics:
                 if (turn := self._turns.get(event.turn)) is not None:
                     turn.elsewhere += event.seconds
             case ToolStarted() if (turn := self._turns.get(event.turn)) is not None:
-                if turn.tools == 0:
+                if not turn.tools:
                     turn.since = self._monotonic()
-                turn.tools += 1
-            case ToolDone() if (turn := self._turns.get(event.turn)) is not None and turn.tools:
-                turn.tools -= 1
-                if turn.tools == 0:
+                turn.tools.add(event.call)
+            case ToolDone() if (turn := self._turns.get(event.turn)) is not None and event.call in turn.tools:
+                turn.tools.remove(event.call)  # a refused call ends too, but never ran
+                if not turn.tools:
                     turn.elsewhere += self._monotonic() - turn.since
             case TurnEnded() if (turn := self._turns.pop(event.turn, None)) is not None:
                 spent = self._monotonic() - turn.began

@@ -314,7 +314,7 @@ async def test_a_line_cut_at_every_event_of_a_turn_leaves_the_same_transcript(ch
         await page.goto((doors.login_link() or "").replace(str(port), str(line.port)))
         await page.wait_for_selector("#empty:not([hidden])")
         whole, events = await _streamed(page, fresh, house, line, "whole", None)
-        assert events > 15
+        assert events > 7  # the durable items alone; how many drafts come between depends on the speed of the machine
         for cut in range(1, events + 1):
             text, _ = await _streamed(page, fresh, house, line, f"cut{cut}", cut)
             assert text == whole, f"cut at event {cut}"

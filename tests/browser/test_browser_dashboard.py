@@ -17,7 +17,8 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 
 from channels.contract import Address, ChatId
-from ohmo.contracts.events import ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.events import ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.messages import CallResult, ModelStep, ToolCall, ToolResult
 from ohmo.contracts.reports import UsageTotal
 from ohmo.control.server import Doors
 from tests.browser.conftest import FLAGS
@@ -125,6 +126,23 @@ async def test_a_thread_is_followed_live_with_its_tools_words_and_costs(scene: S
     await page.locator("#board-body").focus()
     await page.keyboard.press("e")
     await expect(page.locator("#board .tool .result")).to_contain_text("buy milk")
+
+
+async def test_a_call_that_was_not_run_is_said_and_ends_no_other(scene: Scene, page: Page) -> None:
+    thread, house = scene.thread("refused", "tidy up"), scene.house
+    read, bash = ToolCall("r.1", "Read", {"file_path": "notes.md"}, "toolu_1"), ToolCall("r.2", "Bash", {"command": "rm -r /"}, "toolu_2")
+    house.step(thread, "r", ModelStep((read, bash), "small-model", "tools"))
+    await page.goto(scene.url(f"threads/{thread}"))
+    await expect(page.locator("#board .tool")).to_have_count(2)
+    for event in (TurnStarted("r", "owner"), ToolStarted("r", "r.1", "Read", "notes.md"), ToolRefused("r", "r.2", "Bash", "rm -r /")):
+        house.emit(thread, event)
+    result = ToolResult("r.2", "Not allowed (deny): rm -r /", error=True)
+    house.step(thread, "r", CallResult(result))
+    house.emit(thread, ToolDone("r", "r.2", result))
+    await expect(page.locator("#board .tool.refused .state")).to_have_text("not run")
+    await expect(page.locator("#board .now .doing")).to_have_text("notes.md")
+    house.emit(thread, TurnEnded("r", "answered", ""))
+    await expect(page.locator("#board .now")).to_be_empty()
 
 
 async def test_a_posts_end_appears_without_a_reload(scene: Scene, page: Page) -> None:

@@ -1,5 +1,6 @@
 // The dashboard beside the chat: one view at a time, fed by the stream of the whole house.
 
+import { Doing } from "./doing.js";
 import { Feed } from "./feed.js";
 import { node } from "./pieces.js";
 import { Approvals } from "./view-approvals.js";
@@ -47,6 +48,12 @@ export class Board {
     this.view = VIEWS[path[0]](this, path.slice(1).map(decodeURIComponent));
   }
 
+  /** What a thread does now; undefined: nothing. */
+  does(thread) {
+    const doing = this.live.get(thread);
+    return doing && (doing.words || "thinking");
+  }
+
   leave() {
     this.view?.close?.();
     this.view = null;
@@ -63,11 +70,12 @@ export class Board {
   }
 
   hear(kind, data) {
-    if (kind === "turn_started") this.live.set(data.thread, "thinking");
-    if (kind === "tool_started") this.live.set(data.thread, data.summary || data.name);
-    if (kind === "tool_done") this.live.set(data.thread, "thinking");
     if (kind === "turn_ended") this.live.delete(data.thread);
-    if (kind === "reset") this.live.clear();
+    else if (kind === "reset") this.live.clear();
+    else if (kind !== "changed") {
+      if (!this.live.has(data.thread)) this.live.set(data.thread, new Doing());
+      this.live.get(data.thread).take(kind, data);
+    }
     if (kind === "changed" || kind === "reset") {
       this.view?.changed?.(data.what ?? "any", data.thread ?? "");
       if (data.what !== "ready") this.counted();

@@ -6,7 +6,7 @@ import { icon, node } from "./transcript.js";
 const DRAFTS = "ohmo.draft.";
 
 export class Composer {
-  constructor({ form, draft, send, stop, attach, file, attached, commands }, { say, halt, toast }) {
+  constructor({ composer: form, draft, send, stop, attach, file, attached, commands }, { say, halt, toast }) {
     Object.assign(this, { form, draft, send, stop, attach, file, attached, commands, say, halt, toast });
     this.files = [];
     this.known = [];

@@ -1,6 +1,6 @@
 // What happens in the whole house, from the place where this page was cut off: ids are kept, nothing between is missed.
 
-const KINDS = ["changed", "turn_started", "turn_ended", "tool_started", "tool_done", "status", "failure"];
+const KINDS = ["changed", "turn_started", "turn_ended", "tool_started", "tool_refused", "tool_done", "status", "failure"];
 
 export class Feed {
   /** `hear(kind, data)`: also "reset" when what was missed is not known any more; `state`: "open" or "lost". */

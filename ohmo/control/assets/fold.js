@@ -1,6 +1,7 @@
 // The history of one thread, item by item, into what is shown: messages with their edits, tool calls with their results. Pure.
 
 const ARGUMENT = ["file_path", "command", "pattern", "url", "query", "question", "description", "prompt", "path"];
+const NOT_ALLOWED = "Not allowed ("; // how the result of a denied call begins; of other refusals only the live event tells
 
 /** One line about a tool call. */
 export function summary(name, given) {
@@ -122,13 +123,21 @@ export class Fold {
       }
       case "call_started":
         return this.call(step.call, { state: "running" });
-      case "call_result":
-        return this.call(step.result.call, { state: step.result.error ? "failed" : "done", result: step.result.text });
+      case "call_result": {
+        const { call, error, text } = step.result;
+        const refused = error && (this.byCall.get(call)?.state === "refused" || text.startsWith(NOT_ALLOWED));
+        return this.call(call, { state: refused ? "refused" : error ? "failed" : "done", result: text });
+      }
       case "compaction":
         return this.add({ id: `s${item.seq}`, kind: "line", text: "Earlier messages were summarised for the model; nothing of the conversation is lost", at: item.at });
       default:
         return [];
     }
+  }
+
+  /** A call ends without being run; its result, which says why, follows. */
+  refuse(id) {
+    return this.call(id, { state: "refused" });
   }
 
   call(id, change) {

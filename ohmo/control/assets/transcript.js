@@ -158,7 +158,7 @@ function tool(entry) {
 }
 
 function state(entry) {
-  return { asked: "", running: "running…", done: "", failed: "failed" }[entry.state];
+  return { asked: "", running: "running…", done: "", failed: "failed", refused: "not run" }[entry.state];
 }
 
 function todos(list) {

@@ -1,6 +1,7 @@
 // One thread as it was and as it goes on: words, tool calls with their results, what each turn cost.
 
 import { asking } from "./asking.js";
+import { Doing } from "./doing.js";
 import { Fold } from "./fold.js";
 import { markdown } from "./markdown.js";
 import { button, count, icon, id, money, node, pill, place } from "./pieces.js";
@@ -18,7 +19,7 @@ export class Thread {
     this.items = [];
     this.usage = new Map();
     this.said = "";
-    this.doing = "";
+    this.doing = new Doing();
     this.running = "";
     board.title("Thread");
     this.head = node("div", "thread-head");
@@ -74,6 +75,7 @@ export class Thread {
   hear(kind, data) {
     const body = this.board.body;
     const stick = body.scrollHeight - body.scrollTop - body.clientHeight < 80;
+    this.doing.take(kind, data);
     switch (kind) {
       case "item":
         this.items.push(data);
@@ -86,7 +88,6 @@ export class Thread {
       case "snapshot":
         this.running = data.turn;
         this.said = data.text;
-        this.doing = data.status;
         break;
       case "turn_started":
         this.running = data.turn;
@@ -97,20 +98,13 @@ export class Thread {
       case "text_reset":
         this.said = "";
         break;
-      case "tool_started":
-        this.doing = data.summary || data.name;
-        break;
-      case "tool_progress":
-      case "status":
-        this.doing = data.text.slice(0, 200);
-        break;
-      case "tool_done":
-        this.doing = "";
+      case "tool_refused":
+        this.transcript.show(this.fold.refuse(data.call));
         break;
       case "model_done":
       case "turn_ended":
         this.said = "";
-        if (kind === "turn_ended") Object.assign(this, { running: "", doing: "" });
+        if (kind === "turn_ended") this.running = "";
         this.spent();
         break;
     }
@@ -131,7 +125,8 @@ export class Thread {
       words.append(markdown(this.said));
       children.push(node("article", "turn agent streaming", node("div", "inner", words)));
     }
-    if (this.running && (!this.said || this.doing)) children.push(node("div", "turn busy", node("span", "dots", node("i", ""), node("i", ""), node("i", "")), node("span", "doing", this.doing || "thinking")));
+    const doing = this.doing.words;
+    if (this.running && (!this.said || doing)) children.push(node("div", "turn busy", node("span", "dots", node("i", ""), node("i", ""), node("i", "")), node("span", "doing", doing || "thinking")));
     this.now.replaceChildren(...children);
   }
 

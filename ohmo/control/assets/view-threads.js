@@ -44,7 +44,7 @@ export class Threads {
   }
 
   row(session) {
-    const live = this.board.live.get(session.thread);
+    const live = this.board.does(session.thread);
     const [word, tone] = live !== undefined ? [live, "busy"] : (STATES[session.state] ?? ["", ""]);
     const words = node("span", "doing", word);
     const link = node(
@@ -66,7 +66,7 @@ export class Threads {
   event(kind, data) {
     const held = this.list.rows.get(data.thread);
     if (!held) return this.list.stale();
-    const live = this.board.live.get(data.thread);
+    const live = this.board.does(data.thread);
     held.row.querySelector(".doing").textContent = live ?? "";
     held.row.querySelector(".dot").className = `dot ${live !== undefined ? "busy" : "quiet"}`;
     if (kind === "turn_ended") {

@@ -1,0 +1,205 @@
+// One conversation: shown as the store has it, with what happens live below it.
+
+import { Cards } from "./cards.js";
+import { Doing } from "./doing.js";
+import { Fold } from "./fold.js";
+import { markdown } from "./markdown.js";
+import { icon, node, Transcript } from "./transcript.js";
+import { call, Stream } from "./wire.js";
+
+export class Conversation {
+  /** `page`: {boxes: {transcript, now, waiting, empty, stop}, outbox, following, toast(text), link(state), lost(), listed(), settled()}. */
+  constructor(chat, page) {
+    this.chat = chat;
+    this.page = page;
+    this.boxes = page.boxes;
+    this.fold = new Fold();
+    this.cards = new Cards(page.outbox, chat, page.toast, (entry) => this.redraw(entry));
+    this.transcript = new Transcript(this.boxes.transcript, this.cards);
+    this.thread = null;
+    this.turn = "";
+    this.doing = new Doing();
+    this.preview = "";
+    this.stale = "";
+    this.asides = [];
+    this.lines = [];
+    this.typing = false;
+    this.loaded = false;
+    for (const name of ["transcript", "now", "waiting"]) this.boxes[name].replaceChildren();
+    this.stream = new Stream(`chat=${encodeURIComponent(chat)}`, (kind, data) => this.hear(kind, data), (state) => this.linked(state), () => this.fold.unsettled());
+    this.drawWaiting();
+  }
+
+  close() {
+    this.stream.close();
+    cancelAnimationFrame(this.frame);
+  }
+
+  hear(kind, data) {
+    const stick = this.page.following.there();
+    this.doing.take(kind, data);
+    switch (kind) {
+      case "item":
+        this.item(data);
+        break;
+      case "ready":
+        this.loaded = true;
+        this.drawNow();
+        this.page.settled();
+        if (!this.settled) this.page.following.toEnd();
+        this.settled = true;
+        return;
+      case "snapshot":
+        this.turn = data.turn;
+        break;
+      case "preview":
+        this.preview = this.preview.slice(0, data.keep) + data.text;
+        break;
+      case "typing":
+        this.typing = data.on;
+        break;
+      case "revised": {
+        const entry = this.fold.byRow.get(data.message.replace(/\.0$/, ""));
+        if (entry && !entry.closed) this.transcript.show([Object.assign(entry, { text: data.text })]);
+        break;
+      }
+      case "post_state":
+        this.transcript.show(this.fold.settle(data));
+        break;
+      case "notice":
+        this.page.toast(data.text);
+        break;
+      case "turn_started":
+        this.turn = data.turn;
+        break;
+      case "turn_ended":
+        Object.assign(this, { turn: "", stale: this.preview, typing: false });
+        this.asides = this.asides.filter((aside) => aside.turn !== data.turn);
+        if (this.thread) this.cards.refresh(this.thread).catch(() => {});
+        this.page.listed();
+        break;
+      case "tool_started":
+        this.lines = [`_${data.name}: ${data.summary}_`, `_${data.name}_`];
+        break;
+      case "tool_refused":
+        this.transcript.show(this.fold.refuse(data.call));
+        break;
+      case "status":
+        this.lines = [`_${data.text}_`];
+        break;
+      case "failure":
+        if (data.fatal) this.page.toast(data.text);
+        break;
+    }
+    this.later(stick);
+  }
+
+  item(item) {
+    const first = this.thread === null;
+    this.thread = item.thread;
+    const changed = this.fold.take(item);
+    this.transcript.show(changed);
+    for (const entry of changed) {
+      if (entry.message) this.page.outbox.seen(entry.message);
+      if (entry.kind === "aside") this.asides.push({ turn: item.turn, text: entry.text });
+    }
+    if (item.type === "out_row") {
+      this.stale = this.preview; // what was previewed is durable now, or makes room for it
+      if (item.row.outbound.choices.length || item.row.target || this.loaded) this.ask();
+    }
+    if (first && this.loaded) this.page.listed();
+    this.boxes.empty.hidden = true;
+  }
+
+  /** Soon, once: which questions are open? */
+  ask() {
+    clearTimeout(this.asking);
+    this.asking = setTimeout(() => this.cards.refresh(this.thread).catch(() => {}), 30);
+  }
+
+  redraw(entry) {
+    const stick = this.page.following.there();
+    const entries = entry ? [entry] : this.fold.entries.filter((other) => other.kind === "agent" && (other.card || this.cards.touched.has(other.row)));
+    const focused = document.activeElement?.closest(".words") ? document.activeElement.closest(".turn") : null;
+    this.transcript.show(entries.filter((other) => this.transcript.nodes.get(other.id) !== focused));
+    if (stick) this.page.following.toEnd();
+  }
+
+  linked(state) {
+    if (state === "lost") {
+      Object.assign(this, { preview: "", turn: "", typing: false });
+      this.doing.clear();
+      this.drawNow();
+      this.page.lost();
+    }
+    if (state === "open") this.page.outbox.flush();
+    this.page.link(state);
+  }
+
+  later(stick) {
+    cancelAnimationFrame(this.frame);
+    this.stick = this.stick || stick;
+    const draw = () => {
+      this.drawNow();
+      if (this.stick) this.page.following.toEnd();
+      this.stick = false;
+    };
+    if (document.visibilityState === "hidden") draw();
+    else this.frame = requestAnimationFrame(draw);
+  }
+
+  /** The preview without what is durable already, and without its line about the tool, which is shown below it. Previews and turns come from two sources, so neither resets the other. */
+  said() {
+    let text = this.preview === this.stale ? "" : this.preview;
+    for (const aside of this.asides) if (text.trimStart().startsWith(aside.text)) text = text.trimStart().slice(aside.text.length);
+    text = text.trim();
+    const line = this.lines.find((end) => text.endsWith(end));
+    return line === undefined ? text : text.slice(0, -line.length).trim();
+  }
+
+  drawNow() {
+    const said = this.said();
+    const busy = this.turn !== "" || this.typing;
+    const children = [];
+    if (said) {
+      const words = node("div", "md");
+      words.append(markdown(said));
+      children.push(node("article", "turn agent streaming", node("div", "inner", words)));
+    }
+    const doing = this.doing.words;
+    if (busy && (!said || doing)) {
+      const label = doing || "thinking";
+      children.push(node("div", "turn busy", node("span", "dots", node("i", ""), node("i", ""), node("i", "")), node("span", "doing", label)));
+    }
+    this.boxes.now.replaceChildren(...children);
+    this.boxes.transcript.setAttribute("aria-busy", String(busy));
+    this.boxes.stop.hidden = !busy;
+  }
+
+  drawWaiting() {
+    const stick = this.page.following.there();
+    const seen = this.fold.byMessage;
+    const rows = this.page.outbox.of(this.chat).filter((entry) => !seen.has(entry.key));
+    this.boxes.waiting.replaceChildren(...rows.map((entry) => waiting(entry, this.page.outbox)));
+    if (rows.length) this.boxes.empty.hidden = true;
+    if (stick) this.page.following.toEnd();
+  }
+}
+
+/** What was typed and is not stored yet. */
+function waiting(entry, outbox) {
+  const bubble = node("div", "bubble");
+  if (entry.body.text) bubble.append(node("p", "plain", entry.body.text));
+  for (const file of entry.body.attachments ?? []) bubble.append(node("p", "file", icon("file"), file.name));
+  const made = node("article", `turn person pending${entry.refused === undefined ? "" : " failed"}`, bubble);
+  made.setAttribute("aria-label", "You, not sent yet");
+  if (entry.refused === undefined) made.append(node("span", "stamp", icon("clock"), "sending"));
+  else {
+    const again = node("button", "text", "Try again");
+    again.addEventListener("click", () => outbox.again(entry.key));
+    const drop = node("button", "text", "Remove");
+    drop.addEventListener("click", () => outbox.remove(entry.key));
+    made.append(node("p", "refused", `${entry.refused} `, again, " ", drop));
+  }
+  return made;
+}
