@@ -26,6 +26,7 @@ class HouseDesk:
     turn_of: Callable[[str], str | None]
     known: Mapping[str, Command]
     clock: CronDesk | None = None
+    configured: tuple[str, ...] = ("offline",)
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return await self.store.open_questions(thread)
@@ -41,6 +42,9 @@ class HouseDesk:
 
     def commands(self) -> tuple[Command, ...]:
         return tuple(self.known.values())
+
+    def models(self) -> tuple[str, ...]:
+        return self.configured
 
     async def usage_today(self) -> str:
         rows = await self.reports.usage(days=1)

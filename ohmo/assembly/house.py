@@ -184,7 +184,7 @@ async def build_house(
     truth = Truth(
         store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken), clockwork.scheduler.report
     )
-    desk = HouseDesk(store, store, truth, pool.running_turn, known, clockwork.desk)
+    desk = HouseDesk(store, store, truth, pool.running_turn, known, clockwork.desk, model.models)
     knot.intake = intake = Intake(
         IntakeParts(
             store=store, access=access, commands=known, desk=desk, stopped=pool.stopped, arrived=pool.arrived,
@@ -225,7 +225,7 @@ def _pool(
         footnote=lambda place, tally: footnote(wired.activity(place.channel, place.account), tally, redact), grown=knot.grown,
         closing=closing(seams.new_id, "stopped", knot.grown), new_id=seams.new_id, failpoint=seams.failpoint,
         approval_timeout=config.permissions.approval_timeout.total_seconds(), turn_timeout=config.limits.turn_timeout.total_seconds(), busy=config.sessions.busy,
-        report=clockwork.reporter, clock=seams.clock,
+        report=clockwork.reporter, clock=seams.clock, idle=config.sessions.idle_reset.total_seconds() if config.sessions.idle_reset is not None else None,
     )  # fmt: skip
     return Pool(store, parts, owner=seams.owner, width=config.limits.concurrent_turns, clock=seams.clock)
 

@@ -89,15 +89,21 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 @click.pass_context
 def ohmo(ctx: click.Context, text: str | None, remote: str | None, config: Path | None, **wishes: Any) -> None:
-    """A personal agent that is always on, lives in your chats, and never loses a message."""
+    """A personal agent that is always on, lives in your chats, and never loses a message. Without a command: talk with it here."""
     if ctx.invoked_subcommand is not None:
         if text is not None:
             raise click.UsageError("-p stands alone, without a command")
         return
-    if text is None:
-        click.echo(ctx.get_help())
+    if text is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        click.echo(ctx.get_help())  # nobody is there to talk
         return
     from ohmo.cli.prompt import Wishes, prompt
+
+    if text is None:
+        from ohmo.cli.commands.chat import chat
+
+        chat(Wishes(**wishes), remote, config)
+        return
 
     ctx.exit(prompt(text, Wishes(**wishes), remote=remote, config=config))
 

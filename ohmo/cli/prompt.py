@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import urllib.parse
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ def prompt(text: str, wishes: Wishes, *, remote: str | None, config: Path | None
     if not text.strip():
         raise click.UsageError("-p needs a text to say")
     allowed = _allowed(wishes.allow)
-    with _daemon(remote, config) as client:
+    with house_for(remote, config) as client:
         return _Conversation(client, wishes, allowed).say(text)
 
 
@@ -59,8 +60,8 @@ def _allowed(rules: Sequence[str]) -> Allowed | None:
 
 
 @contextmanager
-def _daemon(remote: str | None, config: Path | None) -> Generator[Client]:
-    """The running daemon; without one, the house in this process for the time of the prompt (it takes the home's lock)."""
+def house_for(remote: str | None, config: Path | None) -> Generator[Client]:
+    """The running daemon; without one, the house in this process for the time of the command (it takes the home's lock)."""
     client = connect(remote)
     if remote is not None or client.probe("/healthz"):
         yield client
@@ -91,9 +92,10 @@ class _Conversation:
         body = {"text": text, "thread": self._place(), "mode": self._wishes.permission_mode, "model": self._wishes.model}
         accepted = self._client.post("/api/v1/messages", body)
         thread, seq = str(accepted["thread"]), int(accepted["seq"])
-        outcome, answer = self._follow(thread, seq)
+        row, answer = self._follow(thread, seq)
+        outcome = str(row["ending"])
         self._print(thread, seq, outcome, answer)
-        if outcome == "answered" and self._client.get("/api/v1/status")["model"] == "offline":
+        if outcome == "answered" and row["kind"] != "command" and self._client.get("/api/v1/status")["model"] == "offline":
             click.echo(f"ohmo: {NO_MODEL}", err=True)
         for rule in self._refused:
             click.echo(f"ohmo: refused, nobody is there to ask: {rule}; pass --allow '{rule}' or a --permission-mode", err=True)
@@ -104,15 +106,15 @@ class _Conversation:
         if resume is not None and ":" in resume:
             return resume
         if resume is not None:
-            return _address(self._client.get(f"/api/v1/sessions/{resume}")["session"])
+            return str(self._client.get(f"/api/v1/sessions/{urllib.parse.quote(resume, safe='')}")["session"]["thread"])
         if self._wishes.again:
             known = self._client.get("/api/v1/sessions", channel="house", limit=1)["sessions"]
             if not known:
                 raise OhmoError("--continue: there is no earlier conversation of this keyboard; leave it out")
-            return _address(known[0])
+            return str(known[0]["thread"])
         return None
 
-    def _follow(self, thread: str, seq: int) -> tuple[str, str]:
+    def _follow(self, thread: str, seq: int) -> tuple[Json, str]:
         """Until the arrival has its ending. Events may be lost, rows may not: each sign of life is a reason to look at the row."""
         while True:
             with self._client.events(thread=thread, since=seq) as events:
@@ -124,7 +126,7 @@ class _Conversation:
                     self._refuse(thread)
                     row = self._client.get(f"/api/v1/inbox/{thread}/{seq}")
                     if row["state"] == "ended":
-                        return str(row["ending"]), self._answer(thread, seq, row)
+                        return row, self._answer(thread, seq, row)
 
     def _refuse(self, thread: str) -> None:
         for asked in self._client.get("/api/v1/approvals", thread=thread)["approvals"]:
@@ -144,6 +146,8 @@ class _Conversation:
         while True:
             page = self._client.get(f"/api/v1/sessions/{thread}", since=since, limit=1000)
             for item in page["history"]:
+                if row["kind"] == "command" and item["type"] == "out_row":
+                    return str(item["row"]["outbound"]["text"])  # its reply, committed with its end
                 if item["type"] == "step_info" and item["turn"] == row["turn"] and item["step"]["type"] == "model_step":
                     said = "".join(block["text"] for block in item["step"]["blocks"] if block["type"] == "text") or said
             if page["next"] is None:
@@ -165,9 +169,4 @@ class _Conversation:
         click.echo(json.dumps({"event": "result", **found} if self._wishes.output == "stream-json" else found, ensure_ascii=False))
 
 
-def _address(session: Json) -> str:
-    place = session["address"]
-    return f"{place['channel']}:{place['chat']}" + (f"/{place['topic']}" if place["topic"] else "")
-
-
-__all__ = ["Wishes", "prompt"]
+__all__ = ["Wishes", "house_for", "prompt"]

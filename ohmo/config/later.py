@@ -16,8 +16,6 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
             asked.append((("profiles", name, "provider"), f"{profile.provider} as a provider"))
     if written.sandbox.backend not in ("auto", "none"):
         asked.append((("sandbox", "backend"), "a sandbox"))
-    if written.sessions.idle_reset is not None:
-        asked.append((("sessions", "idle_reset"), "a reset of idle sessions"))
     if written.mcp:
         asked.append((("mcp",), "the use of MCP servers"))
     if written.web_search.provider is not None:

@@ -54,6 +54,7 @@ class Wake:
     occurrence: Occurrence | None = None  # stored with the wake in one transaction
     terms: Terms | None = None
     account: str = ""  # of ``person``, when it is CHANNEL:PERSON
+    mind: str = ""  # whose mind of the place, where everybody has one of their own (``sessions.scope: per_person``)
 
 
 Arrival = FromPlatform | Wake

@@ -220,8 +220,9 @@ class Mailbox(Protocol):
 class Threads(Protocol):
     """Owning a thread and running its turn. Every method with a claim raises LeaseLost when the generation moved on."""
 
-    async def claim(self, owner: str, *, limit: int, ttl: float) -> list[Claim]:
-        """Oldest ready threads first. An expired lease of another owner may be taken; its open turn then counts a death."""
+    async def claim(self, owner: str, *, limit: int, ttl: float, idle: float | None = None) -> list[Claim]:
+        """Oldest ready threads first. An expired lease of another owner may be taken; its open turn then counts a death.
+        ``idle``: a thread without an open turn whose newest step is older than so many seconds begins a new session."""
         ...
 
     async def begin(
@@ -233,6 +234,7 @@ class Threads(Protocol):
         collect: Callable[[Claim], bool],
         step: ToStep,
         context: ToContext | None = None,
+        idle: float | None = None,
     ) -> list[tuple[Claim, Work | None]]:
         """``claim`` and ``work`` of at most as many threads as ``turns`` has ids, in one transaction: one commit between arrival and model."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -10,6 +11,7 @@ from pydantic import Field
 
 from channels.contract import Address, ChatId, Clock
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Scope, ThreadSettings
 from ohmo.control.answers import Refusal, Wanted, answer, body_of
 from ohmo.control.ports import Ports
@@ -19,7 +21,8 @@ PERSON = "owner"  # whoever holds the token, the socket or the cookie
 
 
 class Message(Wanted):
-    """``thread``: an address such as ``slack:C123/1700.1``; without it the message begins a thread of its own and is answered there.
+    """``thread``: an address such as ``slack:C123/1700.1``, or the id of a session; without it the message begins a thread of its own and is
+    answered there. A slash command is carried out as the owner's.
     ``key``: said again under the same key it is the same message."""
 
     text: str = Field(min_length=1, max_length=1_000_000)
@@ -54,6 +57,7 @@ class Acting:
     def routes(self) -> list[web.RouteDef]:
         return [
             web.post("/api/v1/messages", self.message),
+            web.post("/api/v1/sessions/{thread}/reset", self.reset),
             web.post("/api/v1/approvals/{id}", self.approve),
             web.post("/api/v1/pairing", self.pair),
             web.post("/api/v1/pairing/revoke", self.revoke),
@@ -65,17 +69,35 @@ class Acting:
     async def message(self, request: web.Request) -> web.Response:
         """202 when it is stored; the answer comes as events of ``thread`` after ``seq``."""
         wanted = await body_of(request, Message)
-        wake = self._wake(wanted, self._clock())
+        wake = await self._wake(wanted, self._clock())
         settings = ThreadSettings(mode=wanted.mode, model=wanted.model) if wanted.mode or wanted.model else None
         accepted = await self._ports.publish_wake(wake, settings)
         found = {"thread": accepted.thread, "seq": accepted.seq, "turn_key": wake.key, "duplicate": accepted.duplicate}
         return answer(found, status=202)
 
-    def _wake(self, wanted: Message, at: datetime) -> Wake:
+    async def reset(self, request: web.Request) -> web.Response:
+        """202 when it is stored: what runs and what waits in the thread is stopped, and a new session begins, as by /new."""
+        wake = self._into(await self._session(request.match_info["thread"]), f"reset:{self._new_id()}", "/new", self._clock())
+        accepted = await self._ports.publish_wake(replace(wake, origin="owner"), None)
+        return answer({"thread": accepted.thread, "seq": accepted.seq}, status=202)
+
+    async def _session(self, thread: str) -> ThreadInfo:
+        info = await self._ports.reports.thread(thread)
+        if info is None:
+            raise Refusal(404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them")
+        return info
+
+    def _into(self, info: ThreadInfo, key: str, text: str, at: datetime) -> Wake:
+        place = info.address
+        return Wake(key, "api", place, None if place.channel == "house" else place, PERSON, text, at, mind=info.person_scope)
+
+    async def _wake(self, wanted: Message, at: datetime) -> Wake:
         key = f"api:{wanted.key or self._new_id()}"
         if wanted.thread is None:
             place = Address("house", "local", ChatId(key))
             return Wake(key, "api", place, None, PERSON, wanted.text, at)
+        if wanted.thread.isalnum() and (info := await self._ports.reports.thread(wanted.thread)) is not None:
+            return self._into(info, key, wanted.text, at)
         try:
             place = self._ports.parse_address(wanted.thread)
         except ValueError as error:
@@ -107,8 +129,7 @@ class Acting:
 
     async def retry_arrival(self, request: web.Request) -> web.Response:
         thread, seq = request.match_info["thread"], int(request.match_info["seq"])
-        if await self._ports.reports.thread(thread) is None:
-            raise Refusal(404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them")
+        await self._session(thread)
         if not await self._ports.repair.retry_arrival(thread, seq):
             raise Refusal(409, f"{thread[:60]}/{seq} is not a dead letter; only these can be tried again")
         return answer({"ok": True})

@@ -146,7 +146,8 @@ class Access:
     def seat(self, arrival: Arrival) -> Seat:
         """Where an arrival belongs. A stranger in a private chat is seated as a command: intake answers with a pairing card."""
         if isinstance(arrival, Wake):
-            return Seat("", "wake")
+            at_the_keyboard = arrival.origin in ("api", "owner") and arrival.person == "owner"
+            return Seat(arrival.mind, "command" if at_the_keyboard and self._is_command(arrival.prompt) else "wake")
         scope = self._scope(arrival)
         match arrival:
             case Answer():

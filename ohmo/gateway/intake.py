@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from channels.contract import Address, Answer, Clock, Inbound, Outbound, Reacted, Said
+from channels.contract import Address, Answer, Clock, Inbound, MessageId, Outbound, Person, PersonId, Reacted, Said
 from channels.errors import Unavailable
 from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, Standing, Stop, parse
-from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.store import Accepted, Asked, Card, PostRow, Seat, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
 from ohmo.gateway import pairing
@@ -152,12 +152,14 @@ class Intake:
                 await self._in_words(accepted, arrival)
             else:
                 await self._command(accepted, arrival, standing)
+        elif isinstance(arrival, Wake):
+            await self._command(accepted, _typed(arrival), "owner")
         else:
             await self._end(accepted, "noted", "nothing to do")
 
     async def _give_up(self, accepted: Accepted, arrival: Arrival, error: Exception) -> None:
         text = f"This could not be carried out: {error}"
-        posts = [self._post(arrival.address, text)] if isinstance(arrival, Said) else []
+        posts = [self._post(arrival.place if isinstance(arrival, Wake) else arrival.address, text)]
         await self._parts.store.end_arrival(accepted.thread, accepted.seq, "dead", text, posts)
 
     async def _stranger(self, accepted: Accepted, said: Inbound) -> None:
@@ -200,7 +202,7 @@ class Intake:
             case Stop(text, fresh):
                 await self._stop(accepted, said, text, fresh=fresh)
             case Decide():
-                await self._decide(accepted, said, effect)
+                await self._decide(accepted, said, effect, owner=standing == "owner")
 
     async def _stop(self, accepted: Accepted, said: Inbound, text: str, *, fresh: bool) -> None:
         parts = self._parts
@@ -266,10 +268,10 @@ class Intake:
             late = [self._post(said.address, "The question this answered is closed. Please say it again as a message.")]
             await self._end(accepted, "refused", "the question is closed", late)
 
-    async def _decide(self, accepted: Accepted, said: Said, decision: Decide, *, quiet: bool = False) -> bool:
+    async def _decide(self, accepted: Accepted, said: Said, decision: Decide, *, quiet: bool = False, owner: bool = False) -> bool:
         parts = self._parts
         asked = await self._find(decision.approval)
-        if asked is not None and not parts.access.may_answer(asked, said):
+        if asked is not None and not owner and not parts.access.may_answer(asked, said):
             await self._end(accepted, "refused", "not yours to answer", [self._post(said.address, "This question is not yours to answer.")])
             return False
         if asked is not None:
@@ -291,6 +293,14 @@ class Intake:
 
     async def _end(self, accepted: Accepted, ending: str, reason: str = "", posts: Sequence[PostRow] = ()) -> None:
         await self._parts.store.end_arrival(accepted.thread, accepted.seq, ending, reason, posts)  # pyright: ignore[reportArgumentType]
+
+
+def _typed(wake: Wake) -> Inbound:
+    """What the owner said by the local API, as if it had been said in its place."""
+    return Inbound(
+        key=wake.key, address=wake.deliver or wake.place, person=Person(PersonId(wake.person), wake.person), at=wake.at, order=wake.key,
+        message=MessageId(wake.key), text=wake.prompt, private=True, addressed=True,
+    )  # fmt: skip
 
 
 def _note(decision: Decide, said: Said) -> str:

@@ -205,7 +205,9 @@ class Pool:
         async def begin() -> None:
             turns = [parts.new_id() for _ in range(limit)]
             begun.extend(
-                await store.begin(self._owner, turns, ttl=self._ttl, collect=self._collects, step=parts.step, context=parts.context)
+                await store.begin(
+                    self._owner, turns, ttl=self._ttl, collect=self._collects, step=parts.step, context=parts.context, idle=parts.idle
+                )
             )
 
         error = await failure_of(begin())
@@ -214,7 +216,7 @@ class Pool:
         if isinstance(error, Unavailable):
             raise error
         log.error("begin_failed", error=f"{type(error).__name__}: {error}")
-        claims = await store.claim(self._owner, limit=limit, ttl=self._ttl)
+        claims = await store.claim(self._owner, limit=limit, ttl=self._ttl, idle=parts.idle)
         return [Session(claim, parts) for claim in claims], len(claims)
 
     def _collects(self, claim: Claim) -> bool:

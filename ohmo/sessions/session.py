@@ -59,6 +59,7 @@ class SessionParts:
     turn_timeout: float
     busy: Busy  # of threads whose people chose nothing
     report: Reporting | None = None  # for turns that nobody sits in front of
+    idle: float | None = None  # seconds of silence after which a thread begins a new session
     clock: Clock = lambda: datetime.now(UTC)
     footnote: Callable[[Address, Tally], str] = lambda _, __: ""
     context: ToContext | None = None

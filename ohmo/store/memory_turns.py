@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from channels.contract import Edited, Inbound, Reacted
@@ -159,7 +159,7 @@ class ModelMailbox(ModelJobs):
 
 
 class ModelTurns(ModelMailbox):
-    async def claim(self, owner: str, *, limit: int, ttl: float) -> list[Claim]:
+    async def claim(self, owner: str, *, limit: int, ttl: float, idle: float | None = None) -> list[Claim]:
         with self.transaction() as tables:
             free = [
                 t
@@ -171,10 +171,16 @@ class ModelTurns(ModelMailbox):
                 turn = self.open_turn(row.id)
                 if row.owner not in (None, owner) and turn is not None:
                     tables.turns[turn.id] = replace(turn, starts=turn.starts + 1)
+                if idle is not None and turn is None and self._silent(row.id, idle):
+                    self.change(row.id, session_seq=row.next_seq)
                 new = self.change(row.id, owner=owner, until=self.later(ttl), generation=row.generation + 1)
                 until = time.monotonic() + ttl - 1
                 claims.append(Claim(new.id, new.generation, until, owner, new.address, new.session_seq, new.settings))
             return claims
+
+    def _silent(self, thread: str, seconds: float) -> bool:
+        newest = max(((seq, logged.at) for (where, seq), logged in self.tables.steps.items() if where == thread), default=None)
+        return newest is not None and newest[1] < self.now - timedelta(seconds=seconds)
 
     async def begin(
         self,
@@ -185,8 +191,9 @@ class ModelTurns(ModelMailbox):
         collect: Callable[[Claim], bool],
         step: ToStep,
         context: ToContext | None = None,
+        idle: float | None = None,
     ) -> list[tuple[Claim, Work | None]]:
-        claims = await self.claim(owner, limit=len(turns), ttl=ttl)
+        claims = await self.claim(owner, limit=len(turns), ttl=ttl, idle=idle)
         return [
             (one, await self.work(one, turn, collect=collect(one), step=step, context=context))
             for one, turn in zip(claims, turns, strict=False)

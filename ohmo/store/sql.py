@@ -76,9 +76,9 @@ class SqlStore(SqlReports, SqlJobs):
         return await self._driver.write(lambda at: turns.stop(at, (thread, seq), person, fresh, posts, closing), thread)
 
     # owning a thread
-    async def claim(self, owner: str, *, limit: int, ttl: float) -> list[Claim]:
+    async def claim(self, owner: str, *, limit: int, ttl: float, idle: float | None = None) -> list[Claim]:
         until = self._monotonic() + ttl - 1.0  # taken before the call: never later than what the store says
-        return await self._driver.write(lambda at: threads.claim(at, owner, limit, ttl, until))
+        return await self._driver.write(lambda at: threads.claim(at, owner, limit, ttl, until, idle))
 
     async def begin(
         self,
@@ -89,9 +89,10 @@ class SqlStore(SqlReports, SqlJobs):
         collect: Callable[[Claim], bool],
         step: ToStep,
         context: ToContext | None = None,
+        idle: float | None = None,
     ) -> list[tuple[Claim, Work | None]]:
         holder = (owner, ttl, self._monotonic() + ttl - 1.0)
-        return await self._driver.write(lambda at: taking.begin(at, holder, turns, collect, (step, context)))
+        return await self._driver.write(lambda at: taking.begin(at, holder, turns, collect, (step, context), idle))
 
     async def renew(self, claims: Sequence[Claim], ttl: float) -> set[Claim]:
         if not claims:

@@ -119,12 +119,17 @@ def work(at: Moment, claim: Claim, turn: str, collect: bool, telling: Telling) -
 
 
 def begin(
-    at: Moment, holder: tuple[str, float, float], turns: Sequence[str], collect: Callable[[Claim], bool], telling: Telling
+    at: Moment,
+    holder: tuple[str, float, float],
+    turns: Sequence[str],
+    collect: Callable[[Claim], bool],
+    telling: Telling,
+    idle: float | None,
 ) -> Op[list[tuple[Claim, Work | None]]]:
     """``holder``: owner, seconds of the lease, and the owner's own monotonic deadline."""
     owner, ttl, until = holder
     begun: list[tuple[Claim, Work | None]] = []
-    for one, turn in zip((yield from take_ready(at, owner, len(turns), ttl, until)), turns, strict=False):
+    for one, turn in zip((yield from take_ready(at, owner, len(turns), ttl, until, idle)), turns, strict=False):
         begun.append((one, (yield from _work(at, one, turn, collect(one), telling))))
     return begun
 

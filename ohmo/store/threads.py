@@ -20,8 +20,14 @@ RETURNING generation, channel, account, chat, topic, session_seq, settings"""
 _DIED = "UPDATE turns SET starts = starts + 1 WHERE thread = ? AND state IN ('running','parked') AND state = 'running'"
 
 
-def claim(at: Moment, owner: str, limit: int, ttl: float, until: float) -> Op[list[Claim]]:
-    """``until``: the holder's own monotonic deadline."""
+# Beside an open turn nothing is idle. The newest step says when somebody was last answered; what waits now does not count.
+_FORGET = """UPDATE threads SET session_seq = next_seq WHERE thread = ?
+AND (SELECT at FROM steps s WHERE s.thread = threads.thread ORDER BY seq DESC LIMIT 1) < ?
+AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.thread = threads.thread AND t.state IN ('running','parked')) RETURNING session_seq"""
+
+
+def claim(at: Moment, owner: str, limit: int, ttl: float, until: float, idle: float | None = None) -> Op[list[Claim]]:
+    """``until``: the holder's own monotonic deadline. ``idle``: seconds of silence after which a thread begins a new session; None: never."""
     picked = yield _PICK, (at.now, at.now, limit)
     claims: list[Claim] = []
     for thread, former in picked:
@@ -29,6 +35,8 @@ def claim(at: Moment, owner: str, limit: int, ttl: float, until: float) -> Op[li
         generation, *place, session_seq, settings = rows[0]
         if former is not None and former != owner:
             yield _DIED, (thread,)
+        if idle is not None and (begun := (yield _FORGET, (thread, at.now - round(idle * 1000)))):
+            session_seq = begun[0][0]
         claims.append(Claim(thread, generation, until, owner, address_of(tuple(place)), session_seq, read_settings(settings)))
     return claims
 

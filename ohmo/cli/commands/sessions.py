@@ -1,16 +1,19 @@
-"""Conversations: list, show, export."""
+"""Conversations: list, show, export, reset."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 
 import click
 
-from ohmo.cli.client import Client, Json
+from ohmo.cli.client import Client, Json, connect
 from ohmo.cli.group import Group
 from ohmo.cli.reach import reach
 from ohmo.cli.show import Columns, address, ago, as_json_text, clean, clean_text, client_options, print_rows
+
+_PATIENCE = 10.0  # seconds; what is stored is carried out in any case
 
 
 @click.group("sessions", cls=Group, help=__doc__)
@@ -68,6 +71,27 @@ def export(id: str, as_json: bool, remote: str | None) -> None:
     click.echo(f"# {clean(session['title'] or address(session['address']))}\n")
     for line in _lines(items):
         click.echo(line + "\n")
+
+
+@COMMAND.command()
+@click.argument("id")
+@client_options
+def reset(id: str, as_json: bool, remote: str | None) -> None:
+    """Stop what runs and waits in a conversation and begin a new session there, as /new does. Nothing is deleted."""
+    client = connect(remote)
+    stored = client.post(f"/api/v1/sessions/{_id(id)}/reset", {})
+    place, deadline = f"/api/v1/inbox/{stored['thread']}/{stored['seq']}", time.monotonic() + _PATIENCE
+    while (row := client.get(place))["state"] != "ended" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    done = row["state"] == "ended"
+    if as_json:
+        click.echo(as_json_text({**stored, "done": done}))
+    else:
+        click.echo(
+            f"{id}: a new session begins"
+            if done
+            else f"{id}: stored, and not carried out yet; ohmo inbox why {id}/{stored['seq']} says more"
+        )
 
 
 def _id(text: str) -> str:

@@ -75,7 +75,7 @@ export class Fold {
         return entry ? this.change(entry, said) : [];
       }
       case "wake":
-        return this.add({ id: `i${item.seq}`, kind: "person", turn: item.turn, text: said.prompt, at: said.at, origin: said.origin, files: [], seq: item.seq, thread: item.thread });
+        return this.add({ id: `i${item.seq}`, kind: "person", turn: item.turn, text: said.prompt, at: said.at, origin: said.origin, files: [], seq: item.seq, thread: item.thread, command: item.kind === "command" });
       default:
         return []; // what a button did is shown by the card's own edit
     }

@@ -401,3 +401,37 @@ async def test_the_draft_of_a_turn_is_found_until_something_takes_its_place(scen
     assert final is not None
     assert (final.row.kind, final.row.target) == ("edit", ident("d"))
     assert await scene.store.post_row(ident("nobody")) is None
+
+
+async def test_a_thread_that_was_silent_for_long_begins_a_new_session_with_its_next_turn(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    (first,) = await scene.store.claim("one", limit=1, ttl=30, idle=3600)
+    work = await scene.store.work(first, ident("t1"), collect=False, step=told)
+    assert (first.session_seq, work is not None) == (0, True)
+    await scene.store.finish(first, ident("t1"), (model("said"),), (), state="done")
+    scene.clock.tick(3600)
+    await scene.hear(said("b"))
+    (near,) = await scene.store.claim("one", limit=1, ttl=30, idle=3600)
+    assert near.session_seq == 0
+    await scene.store.release(near)
+    scene.clock.tick(2)
+    (late,) = await scene.store.claim("one", limit=1, ttl=30, idle=3600)
+    assert late.session_seq > 0
+    work = await scene.store.work(late, ident("t2"), collect=False, step=told)
+    assert work is not None
+    assert [step for _, step in await scene.store.steps(late.thread, late.session_seq)] == [told(work.arrivals[0])]
+    assert len(await scene.store.steps(late.thread, 0)) == 3  # nothing is deleted
+
+
+async def test_silence_never_cuts_an_open_turn_and_nothing_forgets_without_being_told_to(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.store.release(claim, work.turn)
+    scene.clock.tick(10_000)
+    (again,) = await scene.store.claim("one", limit=1, ttl=30, idle=60)
+    assert again.session_seq == 0
+    await scene.store.finish(again, work.turn, (), (), state="done")
+    scene.clock.tick(1_000_000)
+    await scene.hear(said("b"))
+    (later,) = await scene.store.claim("one", limit=1, ttl=30)
+    assert later.session_seq == 0

@@ -122,6 +122,9 @@ class Desk:
     def commands(self) -> tuple[Command, ...]:
         return tuple(KNOWN.values())
 
+    def models(self) -> tuple[str, ...]:
+        return ("small-1", "middle-2", "large-3")
+
 
 async def run(text: str, desk: Desk | None = None, *, standing: Standing = "owner", settings: ThreadSettings | None = None) -> Any:
     parsed = parse(text)
@@ -169,7 +172,15 @@ async def test_help_lists_what_this_person_may_say(standing: Standing, missing: 
 
 
 def test_a_guest_changes_nothing_but_may_stop() -> None:
-    assert {name for name, command in KNOWN.items() if "guest" in command.standings} == {"help", "inbox", "status", "stop", "whoami", "why"}
+    assert {name for name, command in KNOWN.items() if "guest" in command.standings} == {
+        "help",
+        "inbox",
+        "model",
+        "status",
+        "stop",
+        "whoami",
+        "why",
+    }
 
 
 @pytest.mark.parametrize(("turn", "text"), [("t", "Stopped."), (None, "Stopped. Nothing was running here.")])
@@ -223,6 +234,37 @@ async def test_a_busy_mode_leaves_the_other_choices_alone(busy: str) -> None:
 async def test_modes(standing: Standing, argument: str, mode: str | None) -> None:
     effect = await run(f"/mode {argument}", standing=standing)
     assert isinstance(effect, Reply) if mode is None else effect.settings.mode == mode
+
+
+@pytest.mark.parametrize(
+    ("standing", "argument", "model"),
+    [("user", "small-1", "small-1"), ("owner", "MIDDLE-2", "middle-2"), ("admin", "default", None), ("user", "Default", None)],
+)
+async def test_a_thread_gets_one_of_the_configured_models(standing: Standing, argument: str, model: str | None) -> None:
+    before = ThreadSettings(mode="plan", model="large-3")
+    effect = await run(f"/model {argument}", standing=standing, settings=before)
+    assert effect.settings == replace(before, model=model)
+    assert (model or "large-3") in effect.text
+
+
+@pytest.mark.parametrize(
+    ("standing", "argument", "line"),
+    [
+        ("user", "smal-1", "`smal-1` is not configured. Did you mean `small-1`? Say `/model` to see which are; they stand under `models` of the profile."),
+        ("owner", "gpt-9", "`gpt-9` is not configured. Say `/model` to see which are; they stand under `models` of the profile."),
+        ("guest", "small-1", "A guest cannot choose the model."),
+    ],
+)  # fmt: skip
+async def test_no_other_model_is_taken(standing: Standing, argument: str, line: str) -> None:
+    assert await run(f"/model {argument}", standing=standing) == Reply(line)
+
+
+@pytest.mark.parametrize(("chosen", "marked"), [(None, "large-3"), ("small-1", "small-1"), ("by-hand-9", "by-hand-9")])
+async def test_the_model_of_this_thread_is_marked(chosen: str | None, marked: str) -> None:
+    text = (await run("/model", settings=ThreadSettings(model=chosen))).text
+    assert [line.split("`")[1] for line in text.splitlines() if line.endswith("← this thread")] == [marked]
+    assert all(name in text for name in ("small-1", "middle-2", "`large-3` (default)"))
+    assert "/model NAME" not in (await run("/model", standing="guest")).text
 
 
 @pytest.mark.parametrize(("standing", "inside"), [("owner", True), ("admin", True), ("user", False), ("guest", False)])

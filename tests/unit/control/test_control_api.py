@@ -86,6 +86,23 @@ async def test_a_message_by_api_becomes_a_wake_once_per_key(house: SmallHouse, c
     assert second == {**first, "duplicate": True}
 
 
+async def test_a_message_goes_on_with_a_session_by_its_id(house: SmallHouse, client: aiohttp.ClientSession) -> None:
+    thread = house.thread_at(Address("slack", "T1", ChatId("C1")))
+    async with client.post("/api/v1/messages", json={"text": "hi", "thread": thread}) as response:
+        assert (response.status, (await response.json())["thread"]) == (202, thread)
+    assert house.wakes[0][0].place == Address("slack", "T1", ChatId("C1"))
+
+
+async def test_a_session_is_begun_anew_from_outside_as_by_its_owners_command(house: SmallHouse, client: aiohttp.ClientSession) -> None:
+    thread = house.thread_at(Address("slack", "T1", ChatId("C1")))
+    async with client.post(f"/api/v1/sessions/{thread}/reset", json={}) as response:
+        assert (response.status, await response.json()) == (202, {"thread": thread, "seq": 1})
+    wake, settings = house.wakes[0]
+    assert (wake.origin, wake.prompt, wake.person, wake.deliver, settings) == ("owner", "/new", "owner", wake.place, None)
+    async with client.post("/api/v1/sessions/nothere/reset", json={}) as response:
+        assert response.status == 404
+
+
 async def test_a_message_without_a_thread_begins_one_and_is_delivered_nowhere(house: SmallHouse, client: aiohttp.ClientSession) -> None:
     async with client.post("/api/v1/messages", json={"text": "hi"}) as response:
         assert response.status == 202

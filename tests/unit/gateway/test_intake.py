@@ -17,6 +17,7 @@ from channels.errors import Unavailable
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.house import commands
 from ohmo.commands.contract import parse
+from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.reports import ArrivalInfo
 from ohmo.contracts.status import HouseStatus
@@ -548,3 +549,50 @@ async def test_a_platform_that_hangs_on_a_button_does_not_hold_up_another_thread
     async with house.working():
         await house.hears(words("/whoami", person="bob", at=place("dm:bob")))
         await until(lambda: any(one.row.row.kind == "notice" for one in house.store.tables.posts.values()))
+
+
+def typed(text: str, at: Address, *, key: str = "k", origin: Any = "api", person: str = "owner", mind: str = "") -> Wake:
+    """What somebody said by the local API, into a place."""
+    return Wake(f"api:{key}", origin, at, at, person, text, BIRTH, mind=mind)
+
+
+async def test_the_owner_commands_a_thread_from_the_keyboard(house: House) -> None:
+    await house.said("/mode plan", person="ada")
+    thread, seq = await house.hears(typed("/stop", place()))
+    async with house.working():
+        pass
+    found = await house.store.arrival(thread, seq)
+    assert found is not None
+    assert (found.kind, found.ending) == ("command", "answered")
+    assert (await house.replies())[-1] == "Stopped. Nothing was running here."
+    assert house.stopped == [thread]
+
+
+async def test_a_new_session_is_begun_in_the_mind_that_was_named(house: House) -> None:
+    thread, _ = await house.hears(typed("/new", place(), mind="ada"))
+    async with house.working():
+        pass
+    shared, _ = await house.hears(typed("/new", place(), key="other"))
+    async with house.working():
+        pass
+    assert thread != shared
+    infos = [await house.store.thread(one) for one in (thread, shared)]
+    assert [info.person_scope for info in infos if info is not None] == ["ada", ""]
+    assert all(info.session_seq > 0 for info in infos if info is not None)
+
+
+@pytest.mark.parametrize(("origin", "person"), [("hook", "owner"), ("cron", "owner"), ("api", "fake:ada")])
+async def test_what_a_job_or_a_webhook_says_is_never_a_command(house: House, origin: str, person: str) -> None:
+    thread, seq = await house.hears(typed("/new", place(), origin=origin, person=person))
+    found = await house.store.arrival(thread, seq)
+    assert found is not None
+    assert (found.kind, found.state) == ("wake", "waiting")
+
+
+async def test_the_owner_answers_anybodys_question_from_the_keyboard(house: House) -> None:
+    claim = await house.parked(Question("permission", "Bash: ls", "", ASK, "d"))
+    thread, _ = await house.hears(typed("/approve", place()))
+    async with house.working():
+        pass
+    assert thread == claim.thread
+    assert await house.store.open_questions(claim.thread) == []

@@ -1,0 +1,202 @@
+"""A conversation at the keyboard: each line is a message to the running daemon; what it says, does and asks is printed as it comes."""
+
+from __future__ import annotations
+
+import sys
+import urllib.parse
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from ohmo.cli.client import Client, Happening, Json
+from ohmo.cli.prompt import NO_MODEL, Wishes
+from ohmo.cli.show import clean, clean_text
+
+_LOOKS = ("turn_ended", "ready", "item")  # events after which the rows are looked at: events may be lost, rows may not
+_WORDS = {"y": "once", "yes": "once", "once": "once", "s": "session", "session": "session", "a": "always", "always": "always"}
+LEAVE = ("/exit", "/quit")
+Ask = Callable[[str], str | None]
+"""Shows a prompt, returns the line without its end; None: nobody will type any more. Raises KeyboardInterrupt."""
+
+
+def typed(prompt: str) -> str | None:
+    """From the terminal, or from a pipe, where a prompt would only stand in the way."""
+    try:
+        return input(prompt if sys.stdin.isatty() else "")
+    except EOFError:
+        return None
+
+
+class Talk:
+    """``thread``: the session that goes on; empty: the first line begins one."""
+
+    def __init__(self, client: Client, ask: Ask, wishes: Wishes, thread: str = "") -> None:
+        self._client, self._ask, self._thread = client, ask, thread
+        self._first: dict[str, str | None] = {"mode": wishes.permission_mode, "model": wishes.model}  # said with the first line only
+        self._seen = 0  # the newest item of the thread that was shown
+        self._streamed = ""  # of the model's present step
+        self._told: list[str] = []  # texts that were shown while they were written
+        self._live = sys.stdout.isatty()
+
+    def run(self) -> None:
+        """Until nobody types any more."""
+        status = self._client.get("/api/v1/status")
+        if self._live:
+            click.echo(
+                f"ohmo {status['version']}, {clean(status['provider'])}. /help says what can be said, /exit leaves, Ctrl-C stops a turn."
+            )
+        if status["model"] == "offline":
+            click.echo(f"ohmo: {NO_MODEL}", err=True)
+        if self._thread:
+            self._seen = self._newest()
+        while (line := self._line()) is not None and line.strip() not in LEAVE:
+            if line.strip():
+                self._say(line)
+
+    def _line(self) -> str | None:
+        if self._thread:
+            self._catch_up()
+        try:
+            return self._ask("> ")
+        except KeyboardInterrupt:
+            click.echo()
+            return None
+
+    def _say(self, text: str) -> None:
+        accepted = self._client.post("/api/v1/messages", {"text": text, "thread": self._thread or None, **self._first})
+        self._thread, seq = str(accepted["thread"]), int(accepted["seq"])
+        self._seen, self._first = max(self._seen, seq), {}
+        stopping = False
+        while True:
+            try:
+                row = self._followed(seq)
+                break
+            except KeyboardInterrupt:
+                if stopping:
+                    raise
+                stopping = True
+                self._client.post("/api/v1/messages", {"text": "/stop", "thread": self._thread})
+        self._catch_up()
+        if row["ending"] not in ("answered", "merged") and not (stopping and row["ending"] == "stopped"):
+            click.echo(f"ohmo: {row['ending']}: {clean(row['reason'])}", err=True)
+
+    def _followed(self, seq: int) -> Json:
+        """The arrival's row, once it has its ending."""
+        while True:
+            with self._client.events(thread=self._thread, since=self._seen) as events:
+                for event in events:
+                    if event is not None:
+                        self._show(event)
+                    if event is not None and event.kind not in _LOOKS:
+                        continue
+                    if asked := self._open_question():
+                        break
+                    row = self._client.get(f"/api/v1/inbox/{self._thread}/{seq}")
+                    if row["state"] == "ended":
+                        self._end_stream()
+                        return row
+                else:
+                    continue
+            self._answer(asked)
+
+    # questions
+
+    def _open_question(self) -> Json | None:
+        found = self._client.get("/api/v1/approvals", thread=self._thread)["approvals"]
+        return next((one["ask"] for one in found if one["state"] == "asked"), None)
+
+    def _answer(self, ask: Json) -> None:
+        self._end_stream()
+        question = ask["question"]
+        click.echo(f"{clean(question['title'])}\n{clean_text(question['detail'])}".rstrip())
+        verdict = self._permission(question) if question["kind"] == "permission" else self._words(question)
+        self._client.post(f"/api/v1/approvals/{ask['id']}", verdict)
+
+    def _permission(self, question: Json) -> dict[str, Any]:
+        wider = ", [s]ession, [a]lways" if question.get("rule") else ""
+        said = self._ask(f"Allow it? [y]es once{wider}, [N]o: ")
+        scope = _WORDS.get((said or "").strip().lower())
+        if scope is None:
+            return {"verdict": "denied", "word": "" if said is not None else "nobody is there to answer"}
+        return {"verdict": "allowed", "scope": scope}
+
+    def _words(self, question: Json) -> dict[str, Any]:
+        labels = [str(choice["label"]) for choice in question["choices"]]
+        for number, label in enumerate(labels, 1):
+            click.echo(f"  {number}) {clean(label)}")
+        said = self._ask("Your answer: ")
+        if said is None or not said.strip():
+            return {"verdict": "denied", "word": "no answer was given"}
+        text = said.strip()
+        chosen = labels[int(text) - 1] if text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= len(labels) else text
+        return {"verdict": "allowed", "word": chosen}
+
+    # what is shown
+
+    def _show(self, event: Happening) -> None:
+        data = event.data
+        match event.kind:
+            case "text_delta" if self._live:
+                self._streamed += data["text"]
+                click.echo(clean_text(data["text"]), nl=False)
+            case "snapshot" if self._live and data["text"] and not self._streamed:
+                self._streamed = data["text"]
+                click.echo(clean_text(data["text"]), nl=False)
+            case "model_done":
+                self._end_stream()
+            case "text_reset" if self._streamed:
+                click.echo("\n(it begins again)")
+                self._streamed = ""
+            case "tool_started" | "tool_refused":
+                self._end_stream()
+                mark = "·" if event.kind == "tool_started" else "✗"
+                click.echo(f"{mark} {clean(data['name'])} {clean(data['summary'] or '')}".rstrip())
+            case "status":
+                click.echo(f"({clean(data['text'])})")
+            case _:
+                pass
+
+    def _end_stream(self) -> None:
+        if self._streamed:
+            click.echo()
+            self._told.append(self._streamed.strip())
+        self._streamed = ""
+
+    def _catch_up(self) -> None:
+        """What is durable and was not shown: the answer when it was not streamed, notices, and what others said here."""
+        for item in self._items():
+            self._seen = item["seq"]
+            match item["type"]:
+                case "step_info" if item["step"]["type"] == "model_step":
+                    said = "".join(block["text"] for block in item["step"]["blocks"] if block["type"] == "text").strip()
+                    if said and said not in self._told:
+                        click.echo(clean_text(said))
+                case "out_row" if item["row"]["kind"] == "notice" and item["row"]["target"] is None:
+                    click.echo(clean_text(item["row"]["outbound"]["text"]))
+                case _:
+                    pass
+        self._told = []
+
+    def _items(self) -> Iterator[Json]:
+        since: int | None = self._seen
+        while since is not None:
+            page = self._client.get(f"/api/v1/sessions/{self._thread}", since=since, limit=1000)
+            yield from page["history"]
+            since = page["next"]
+
+    def _newest(self) -> int:
+        last = self._client.get(f"/api/v1/sessions/{self._thread}", before=2**62, limit=1)["history"]
+        return int(last[0]["seq"]) if last else 0
+
+
+def thread_of(client: Client, wishes: Wishes) -> str:
+    """The session that ``--resume`` or ``--continue`` names; empty for a new one. Raises Refused, UsageError."""
+    if wishes.resume is not None:
+        return str(client.get(f"/api/v1/sessions/{urllib.parse.quote(wishes.resume, safe='')}")["session"]["thread"])
+    if not wishes.again:
+        return ""
+    known = client.get("/api/v1/sessions", channel="house", limit=1)["sessions"]
+    if not known:
+        raise click.UsageError("--continue: there is no earlier conversation of this keyboard; leave it out")
+    return str(known[0]["thread"])

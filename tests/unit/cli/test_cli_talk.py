@@ -1,0 +1,123 @@
+"""A conversation at the keyboard: with the house of the command's own process, and attached to one that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from answering_house import AnsweringHouse, keyboard
+from small_house import PERMISSION
+
+BOUND = 60.0
+BREAKS = 0x03  # Ctrl-C as a terminal sends it
+
+
+def environ(home: Path) -> dict[str, str]:
+    return {"PATH": "/usr/bin:/bin", "HOME": str(home), "OHMO_HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb"}
+
+
+def ohmo(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ohmo", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=BOUND,
+        check=False,
+        env=environ(home),
+    )
+
+
+@pytest.fixture
+def offline(home: Path) -> Path:
+    (home / "config.yaml").write_text(
+        f"profiles: {{default: {{provider: offline}}}}\ncontrol: {{listen: null}}\nworkspace: {home / 'work'}\n"
+    )
+    return home
+
+
+def test_lines_of_a_pipe_are_said_one_after_the_other_and_questions_are_answered_by_the_next_line(offline: Path) -> None:
+    said = ohmo(
+        offline, "chat", stdin="/model\nrun Write file_path=a.txt content=x\ny\nrun Write file_path=b.txt content=x\nn\n/exit\nnever said\n"
+    )
+    assert said.returncode == 0
+    assert "- `offline` (default) ← this thread" in said.stdout
+    assert (offline / "work" / "a.txt").read_text() == "x"
+    assert not (offline / "work" / "b.txt").exists()
+    assert "· Write a.txt" in said.stdout
+    assert "never said" not in said.stdout
+    listed = json.loads(ohmo(offline, "sessions", "list", "--json").stdout)
+    assert len(listed) == 1
+    again = ohmo(offline, "chat", "--continue", stdin="run Read file_path=a.txt\n")
+    assert "1\tx" in again.stdout
+    assert len(json.loads(ohmo(offline, "sessions", "list", "--json").stdout)) == 1
+
+
+def test_a_question_that_nobody_answers_is_refused(offline: Path) -> None:
+    said = ohmo(offline, "chat", stdin="run Write file_path=a.txt content=x\n")
+    assert said.returncode == 0
+    assert not (offline / "work" / "a.txt").exists()
+
+
+def test_going_on_with_nothing_says_so(offline: Path) -> None:
+    said = ohmo(offline, "chat", "--continue")
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    assert "--continue: there is no earlier conversation" in said.stderr
+    assert "there is no such session" in ohmo(offline, "chat", "--resume", "no/such").stderr
+
+
+def test_without_a_terminal_the_bare_command_explains_itself(offline: Path) -> None:
+    assert "Usage: ohmo" in ohmo(offline).stdout
+
+
+async def test_an_answer_comes_from_the_daemon_that_runs(home: Path) -> None:
+    house = AnsweringHouse(question=PERMISSION)
+    async with keyboard(house, home) as at:
+        said = await at("chat", stdin="clean up\nyes\n")
+        assert (said.code, said.out.splitlines()[-1]) == (0, "It is four.")
+        assert [verdict for _, verdict, _, _ in house.verdicts] == ["allowed"]
+
+
+async def test_why_there_is_no_answer_is_said(home: Path) -> None:
+    async with keyboard(AnsweringHouse(fails="the model is gone"), home) as at:
+        assert (await at("chat", stdin="hello\n")).err.splitlines()[-1] == "ohmo: dead: the model is gone"
+
+
+def test_at_a_terminal_ctrl_c_stops_the_turn_and_not_the_conversation(offline: Path) -> None:
+    process, screen = pty.fork()
+    if process == 0:
+        os.execve(sys.executable, [sys.executable, "-m", "ohmo"], environ(offline))
+    shown = ""
+
+    def until(text: str) -> None:
+        nonlocal shown
+        end = time.monotonic() + BOUND
+        while text not in shown:
+            assert time.monotonic() < end, shown
+            shown += os.read(screen, 4096).decode(errors="replace")
+
+    try:
+        until("> ")
+        os.write(screen, b"run Write file_path=a.txt content=x\n")
+        until("[N]o: ")
+        os.write(screen, b"y\n")
+        until("Write says")
+        os.write(screen, b'run Bash command="sleep 300" timeout=400000\n')
+        until("· Bash sleep 300")
+        os.write(screen, bytes([BREAKS]))
+        until("Stopped.")
+        os.write(screen, b"/exit\n")
+        assert os.waitpid(process, 0)[1] == 0
+        process = 0
+    finally:
+        if process:
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+        os.close(screen)
