@@ -186,7 +186,7 @@ def cursor(channel: str, account: str, name: str) -> Op[str | None]:
 
 def unhandled() -> Op[list[Pending]]:
     rows = yield (
-        "SELECT thread, seq, kind, body FROM inbox WHERE state = 'waiting' AND kind IN ('answer','command') ORDER BY at, thread, seq",
+        "SELECT thread, seq, kind, body FROM inbox WHERE ended_at IS NULL AND state = 'waiting' AND kind IN ('answer','command') ORDER BY at, thread, seq",
         (),
     )
     return [Pending(Accepted(thread, seq, duplicate=False), kind, read_arrival(body)) for thread, seq, kind, body in rows]

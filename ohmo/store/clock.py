@@ -11,10 +11,10 @@ JUMP = 300_000  # ms that a clock may be corrected by without anybody noticing
 _WAITS = (
     ("threads", "ready_at", "ready_at IS NOT NULL"),
     ("threads", "until", "until > 0"),
-    ("inbox", "ready_at", "state = 'waiting'"),
+    ("inbox", "ready_at", "ended_at IS NULL AND state = 'waiting'"),
     ("approvals", "deadline", "state = 'asked'"),
-    ("outbox", "ready_at", "state IN ('ready','sending')"),
-    ("outbox", "expires", "state IN ('ready','sending')"),
+    ("outbox", "ready_at", "ended_at IS NULL"),
+    ("outbox", "expires", "ended_at IS NULL"),
     ("people", "expires", "expires IS NOT NULL"),
     ("leases", "until", "until > 0"),
 )

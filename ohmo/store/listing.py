@@ -41,7 +41,7 @@ def inbox(state: str | None, limit: int, after: Spot | None) -> Op[list[ArrivalI
 
 def _arrivals(state: str, ending: str | None, after: Spot | None, limit: int) -> Op[list[Row]]:
     time = "ended_at" if state == "ended" else "at"
-    condition, values = f"state = '{state}'", list[Value]()
+    condition, values = f"state = '{state}'" + (" AND ended_at IS NULL" if state != "ended" else ""), list[Value]()
     if ending is not None:
         condition += " AND ending = ?"
         values.append(ending)
@@ -54,7 +54,7 @@ def _arrivals(state: str, ending: str | None, after: Spot | None, limit: int) ->
 def outbox(state: str | None, limit: int, after: Spot | None) -> Op[list[OutRow]]:
     rows: list[Row] = []
     if state in (None, "ready", "sending") and (after is None or after.group == 0):
-        chosen = "o.state IN ('ready','sending')" + (f" AND o.state = '{state}'" if state is not None else "")
+        chosen = "o.ended_at IS NULL" + (f" AND o.state = '{state}'" if state is not None else "")
         rows += yield from _posts(chosen, (), "o.at", after, limit)
     if state not in ("ready", "sending") and len(rows) < limit:
         chosen, values = ("o.ended_at IS NOT NULL", ()) if state is None else ("o.ended_at IS NOT NULL AND o.state = ?", (state,))

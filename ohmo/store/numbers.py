@@ -18,7 +18,9 @@ from ohmo.store.codec import column, from_column
 from ohmo.store.statements import Moment, Op, Row
 
 MAILBOX = "kind IN ('message','wake')"
-WAITING = f"state = 'waiting' AND {MAILBOX}"
+# ``ended_at IS NULL`` says nothing new: it is the condition of the small index of what is open.
+WAITING = f"ended_at IS NULL AND state = 'waiting' AND {MAILBOX}"
+TAKEN = "ended_at IS NULL AND state = 'taken'"
 
 
 @lru_cache(4096)

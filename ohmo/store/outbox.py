@@ -13,7 +13,7 @@ from ohmo.store.codec import column, from_column, read_outbound, read_parts, wri
 from ohmo.store.numbers import Home, Numbers, more, thread_id, touch
 from ohmo.store.statements import Moment, Op, Row, Rows, Undo, instant
 
-OPEN = "state IN ('ready','sending')"
+OPEN = "ended_at IS NULL"  # ready or sending
 COLUMNS = (
     "o.id, o.kind, o.body, o.target, o.ttl, o.thread, o.seq, o.turn, o.state, o.parts, o.attempts, o.ready_at, o.expires, o.at, t.parts, "
     "o.error, o.ended_at"

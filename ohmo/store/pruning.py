@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from ohmo.store.statements import Moment, Op
+from collections.abc import Sequence
+
+from ohmo.store.statements import Driver, MakeOp, Moment, Op, Value
 
 BATCH = 200
 SEEN_DAYS = 30
@@ -13,8 +15,9 @@ _ORPHAN = 600_000  # ms that an edit waits for an original that never came
 
 # An edit whose message no longer waits can never be applied.
 _EDITS = f"""UPDATE inbox SET state = 'ended', ending = 'noted', reason = 'no message to edit', ended_at = ? WHERE (thread, seq) IN (
-  SELECT e.thread, e.seq FROM inbox e WHERE e.state = 'waiting' AND e.kind = 'edit' AND e.at < ? AND NOT EXISTS (
-    SELECT 1 FROM inbox m WHERE m.thread = e.thread AND m.message = e.message AND m.kind = 'message' AND m.state = 'waiting') LIMIT {BATCH})
+  SELECT e.thread, e.seq FROM inbox e WHERE e.ended_at IS NULL AND e.state = 'waiting' AND e.kind = 'edit' AND e.at < ? AND NOT EXISTS (
+    SELECT 1 FROM inbox m WHERE m.thread = e.thread AND m.message = e.message AND m.kind = 'message' AND m.ended_at IS NULL
+    AND m.state = 'waiting') LIMIT {BATCH})
 RETURNING seq"""
 _INBOX = f"""DELETE FROM inbox WHERE (thread, seq) IN (
   SELECT thread, seq FROM inbox WHERE state = 'ended' AND ended_at < ? ORDER BY ended_at LIMIT {BATCH}) RETURNING seq"""
@@ -22,32 +25,38 @@ _INBOX = f"""DELETE FROM inbox WHERE (thread, seq) IN (
 _OUTBOX = f"""DELETE FROM outbox WHERE id IN (
   SELECT o.id FROM outbox o WHERE o.ended_at IS NOT NULL AND o.ended_at < ? AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.target = o.id)
   ORDER BY o.ended_at LIMIT {BATCH}) RETURNING id"""
-# The log of the present session stays, however old: it is what the model knows.
-_STEPS = f"""DELETE FROM steps WHERE (thread, seq) IN (
-  SELECT s.thread, s.seq FROM turns u JOIN steps s ON s.thread = u.thread AND s.turn = u.turn JOIN threads t ON t.thread = u.thread
-  WHERE u.ended IS NOT NULL AND u.ended < ? AND s.seq < t.session_seq LIMIT {BATCH}) RETURNING seq"""
-_APPROVALS = f"""DELETE FROM approvals WHERE id IN (
-  SELECT a.id FROM turns u JOIN approvals a ON a.turn = u.turn WHERE u.ended IS NOT NULL AND u.ended < ? LIMIT {BATCH}) RETURNING id"""
-_TURNS = f"""DELETE FROM turns WHERE turn IN (
-  SELECT u.turn FROM turns u WHERE u.ended IS NOT NULL AND u.ended < ?
-  AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.thread = u.thread AND s.turn = u.turn)
-  AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.turn = u.turn) LIMIT {BATCH}) RETURNING turn"""
 # Of each job the last run that came to an end stays: the next one may be compared with it.
 _OCCURRENCES = f"""DELETE FROM occurrences WHERE (job, due) IN (
   SELECT o.job, o.due FROM occurrences o WHERE o.state <> 'claimed' AND o.at < ? AND NOT (o.state = 'done' AND o.due = (
     SELECT MAX(d.due) FROM occurrences d WHERE d.job = o.job AND d.state = 'done')) ORDER BY o.at LIMIT {BATCH}) RETURNING due"""
-_SEEN = f"""DELETE FROM seen WHERE (channel, account, event_key) IN (
-  SELECT channel, account, event_key FROM seen WHERE at < ? ORDER BY at LIMIT {BATCH}) RETURNING seq"""
+# What was allowed for a session is nothing once the session is over.
+_GRANTS = f"""DELETE FROM grants WHERE id IN (SELECT grants.id FROM grants JOIN threads t ON t.thread = substr(grants.scope, 1, 22)
+  WHERE substr(grants.scope, 23, 1) = '.' AND grants.scope <> t.thread || '.' || CAST(t.session_seq AS TEXT) LIMIT {BATCH}) RETURNING id"""
+
+# Turns and names of events are not kept in order of time as well: every message would pay for it. They are walked in the order of their key.
+_OLD_TURNS = "u.turn > ? AND u.turn <= ? AND u.ended IS NOT NULL AND u.ended < ?"
+_TURN_AT = f"SELECT turn FROM turns WHERE turn > ? ORDER BY turn LIMIT 1 OFFSET {BATCH - 1}"
+_LAST_TURN = "SELECT MAX(turn) FROM turns WHERE turn > ?"
+# The log of the present session stays, however old: it is what the model knows.
+_STEPS = f"""DELETE FROM steps WHERE (thread, seq) IN (
+  SELECT s.thread, s.seq FROM turns u JOIN steps s ON s.thread = u.thread AND s.turn = u.turn JOIN threads t ON t.thread = u.thread
+  WHERE {_OLD_TURNS} AND s.seq < t.session_seq LIMIT {BATCH}) RETURNING seq"""
+_APPROVALS = f"""DELETE FROM approvals WHERE id IN (
+  SELECT a.id FROM turns u JOIN approvals a ON a.turn = u.turn WHERE {_OLD_TURNS} LIMIT {BATCH}) RETURNING id"""
+_TURNS = f"""DELETE FROM turns WHERE turn IN (
+  SELECT u.turn FROM turns u WHERE {_OLD_TURNS} AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.thread = u.thread AND s.turn = u.turn)
+  AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.turn = u.turn) LIMIT {BATCH}) RETURNING turn"""
+_NAME_AT = f"""SELECT channel, account, event_key FROM seen WHERE (channel, account, event_key) > (?, ?, ?)
+  ORDER BY channel, account, event_key LIMIT 1 OFFSET {BATCH - 1}"""
+_LAST_NAME = """SELECT channel, account, event_key FROM seen WHERE (channel, account, event_key) > (?, ?, ?)
+  ORDER BY channel DESC, account DESC, event_key DESC LIMIT 1"""
+_SEEN = """DELETE FROM seen WHERE (channel, account, event_key) > (?, ?, ?) AND (channel, account, event_key) <= (?, ?, ?) AND at < ?
+  RETURNING seq"""
 
 
 def note_orphans(at: Moment) -> Op[int]:
     rows = yield _EDITS, (at.now, at.now - _ORPHAN)
     return len(rows)
-
-
-# What was allowed for a session is nothing once the session is over.
-_GRANTS = f"""DELETE FROM grants WHERE id IN (SELECT grants.id FROM grants JOIN threads t ON t.thread = substr(grants.scope, 1, 22)
-  WHERE substr(grants.scope, 23, 1) = '.' AND grants.scope <> t.thread || '.' || CAST(t.session_seq AS TEXT) LIMIT {BATCH}) RETURNING id"""
 
 
 def forget_grants(at: Moment) -> Op[int]:
@@ -56,15 +65,46 @@ def forget_grants(at: Moment) -> Op[int]:
     return len(rows)
 
 
-_PARTS = (_INBOX, _OUTBOX, _STEPS, _APPROVALS, _TURNS, _OCCURRENCES)
-PARTS = len(_PARTS) + 1
-TRANSCRIPT = (2, 3, 4)  # steps, their approvals, their turns
-
-
-def prune_batch(at: Moment, before: int, part: int) -> Op[int]:
-    """One batch of one table; 0: there is no more. A name outlives its body, so that it stays a duplicate."""
-    if part < len(_PARTS):
-        rows = yield _PARTS[part], (before,)
-    else:
-        rows = yield _SEEN, (min(before, at.now - SEEN_DAYS * _DAY),)
+def _delete(statement: str, *values: Value) -> Op[int]:
+    rows = yield statement, values
     return len(rows)
+
+
+def _stop(statement: str, last: str, start: Sequence[Value]) -> Op[Sequence[Value] | None]:
+    """The key at which the next stretch ends; None: there is nothing behind ``start``."""
+    found = (yield statement, tuple(start)) or (yield last, tuple(start))
+    return found[0] if found and found[0][0] is not None else None
+
+
+async def prune(driver: Driver, before: int, transcripts: int) -> int:
+    """Returns how many rows went or were ended. ``before``, ``transcripts``: ms; the log of a conversation has a limit of its own.
+
+    A post may go only after the one that replaced it has gone; the name of an event outlives its body, so that it stays a duplicate."""
+    total = await _until_nothing_goes(driver, note_orphans) + await _until_nothing_goes(driver, forget_grants)
+    for statement in (_INBOX, _OUTBOX, _OCCURRENCES):
+        total += await _until_nothing_goes(driver, lambda _, s=statement: _delete(s, before))
+    return total + await _prune_turns(driver, transcripts) + await _prune_names(driver, before)
+
+
+async def _until_nothing_goes(driver: Driver, batch: MakeOp[int]) -> int:
+    total = 0
+    while (count := await driver.write(batch)) > 0:
+        total += count
+    return total
+
+
+async def _prune_turns(driver: Driver, before: int) -> int:
+    total, start = 0, tuple[Value, ...](("",))
+    while (stop := await driver.read(lambda _, start=start: _stop(_TURN_AT, _LAST_TURN, start), slow=True)) is not None:
+        for statement in (_STEPS, _APPROVALS, _TURNS):
+            total += await _until_nothing_goes(driver, lambda _, s=statement, a=start, b=stop: _delete(s, *a, *b, before))
+        start = tuple(stop)
+    return total
+
+
+async def _prune_names(driver: Driver, before: int) -> int:
+    total, start = 0, tuple[Value, ...](("", "", ""))
+    while (stop := await driver.read(lambda _, start=start: _stop(_NAME_AT, _LAST_NAME, start), slow=True)) is not None:
+        total += await driver.write(lambda at, a=start, b=stop: _delete(_SEEN, *a, *b, min(before, at.now - SEEN_DAYS * _DAY)))
+        start = tuple(stop)
+    return total

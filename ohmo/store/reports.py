@@ -11,7 +11,7 @@ from channels.contract import Address
 from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, StepInfo, ThreadInfo, TurnUsage, UsageTotal
 from ohmo.store.codec import column, from_column, read_arrival, read_settings, read_step
 from ohmo.store.numbers import address_of
-from ohmo.store.outbox import COLUMNS, out_row
+from ohmo.store.outbox import COLUMNS, OPEN, out_row
 from ohmo.store.people import link
 from ohmo.store.statements import Moment, Op, Row, Value, instant
 
@@ -25,7 +25,7 @@ def counts() -> Op[Counts]:
     for state in _LIVE:
         rows = yield (
             f"""SELECT t.channel, COUNT(*), MIN(i.at) FROM inbox i JOIN threads t ON t.thread = i.thread
-            WHERE i.state = '{state}' GROUP BY t.channel""",
+            WHERE i.ended_at IS NULL AND i.state = '{state}' GROUP BY t.channel""",
             (),
         )
         inbox.update(((channel, state), count) for channel, count, _ in rows)
@@ -36,7 +36,7 @@ def counts() -> Op[Counts]:
     )
     inbox.update(((channel, ending), count) for channel, ending, count in rows)
     outbox: dict[tuple[str, str], int] = {}
-    for condition in ("state IN ('ready','sending')", "ended_at IS NOT NULL"):
+    for condition in (OPEN, "ended_at IS NOT NULL"):
         rows = yield f"SELECT channel, state, COUNT(*) FROM outbox WHERE {condition} GROUP BY channel, state", ()
         outbox.update(((channel, state), count) for channel, state, count in rows)
     turns = yield f"SELECT state, COUNT(*) FROM turns WHERE {_TURNS_OPEN} GROUP BY state", ()
@@ -137,13 +137,13 @@ def thread_usage(thread: str, since: datetime | None) -> Op[list[TurnUsage]]:
 _LAWS: Sequence[tuple[str, str]] = (
     (
         "an arrival is taken by a turn that is not open",
-        f"""SELECT i.thread, i.seq FROM inbox i WHERE i.state = 'taken'
+        f"""SELECT i.thread, i.seq FROM inbox i WHERE i.ended_at IS NULL AND i.state = 'taken'
         AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.turn = i.turn AND u.thread = i.thread AND u.{_TURNS_OPEN})""",
     ),
     (
         "a message waits in a thread that nobody will look at",
         """SELECT i.thread, i.seq FROM inbox i JOIN threads t ON t.thread = i.thread
-        WHERE i.state = 'waiting' AND i.kind IN ('message','wake') AND t.ready_at IS NULL AND t.parked = 0""",
+        WHERE i.ended_at IS NULL AND i.state = 'waiting' AND i.kind IN ('message','wake') AND t.ready_at IS NULL AND t.parked = 0""",
     ),
     (
         "a running turn stands in a thread that nobody will look at",
@@ -175,7 +175,7 @@ _LAWS: Sequence[tuple[str, str]] = (
 
 def audit_report() -> Op[AuditReport]:
     ended = yield "SELECT ending, COUNT(*) FROM inbox WHERE state = 'ended' GROUP BY ending", ()
-    live = yield "SELECT state, COUNT(*) FROM inbox WHERE state IN ('waiting','taken') GROUP BY state", ()
+    live = yield "SELECT state, COUNT(*) FROM inbox WHERE ended_at IS NULL GROUP BY state", ()
     posts = yield "SELECT state, COUNT(*) FROM outbox GROUP BY state", ()
     problems: list[str] = []
     for law, query in _LAWS:

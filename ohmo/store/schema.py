@@ -107,13 +107,25 @@ CREATE INDEX occurrences_claimed ON occurrences (thread) WHERE state = 'claimed'
 CREATE INDEX occurrences_ended ON occurrences (at) WHERE state <> 'claimed'
 """
 
+# Fewer trees to write for every message. What is open is what has not ended: taking an arrival or a post changes no index, and what is pruned is
+# walked in the order of its key instead of being kept in order of time as well.
+_THIRD = """
+DROP INDEX inbox_waiting;
+DROP INDEX inbox_taken;
+CREATE INDEX inbox_open ON inbox (thread, sort, seq) WHERE ended_at IS NULL;
+DROP INDEX outbox_open;
+CREATE INDEX outbox_open ON outbox (channel, account, thread, seq) WHERE ended_at IS NULL;
+DROP INDEX seen_at;
+DROP INDEX turns_ended
+"""
+
 
 def statements_of(text: str) -> tuple[str, ...]:
     """The single statements of a migration; the schema has no semicolon inside one."""
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
-MIGRATIONS: Mapping[int, tuple[str, ...]] = {1: statements_of(_FIRST), 2: statements_of(_SECOND)}
+MIGRATIONS: Mapping[int, tuple[str, ...]] = {1: statements_of(_FIRST), 2: statements_of(_SECOND), 3: statements_of(_THIRD)}
 META = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 
 

@@ -244,18 +244,5 @@ class SqlStore(SqlReports, SqlJobs):
 
     async def prune(self, before: datetime, *, transcripts: datetime | None = None) -> int:
         """Returns how many rows went or were ended."""
-        total, limit = 0, milliseconds(before)
-        said = limit if transcripts is None else min(limit, milliseconds(transcripts))
-        while (count := await self._driver.write(pruning.note_orphans)) > 0:
-            total += count
-        while (count := await self._driver.write(pruning.forget_grants)) > 0:
-            total += count
-        for part in range(pruning.PARTS):
-            # until nothing goes: a post may go only after the one that replaced it has gone
-            while (
-                count := await self._driver.write(
-                    lambda at, part=part: pruning.prune_batch(at, said if part in pruning.TRANSCRIPT else limit, part)
-                )
-            ) > 0:
-                total += count
-        return total
+        limit = milliseconds(before)
+        return await pruning.prune(self._driver, limit, limit if transcripts is None else min(limit, milliseconds(transcripts)))

@@ -1,5 +1,7 @@
 """The append-only log of a thread."""
 
+# ruff: noqa: S608  # statements are put together from constants of this room, values are always bound
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -7,7 +9,7 @@ from collections.abc import Sequence
 from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import CallResult, CallStarted, Compaction, ModelStep, Step, UserStep
 from ohmo.store.codec import column, read_step, write_step
-from ohmo.store.numbers import Numbers
+from ohmo.store.numbers import TAKEN, Numbers
 from ohmo.store.statements import Moment, Op, instant
 
 _KINDS: dict[type, str] = {UserStep: "user", ModelStep: "model", CallStarted: "started", CallResult: "result", Compaction: "compaction"}
@@ -51,7 +53,7 @@ def turn_cost(at: Moment, thread: str, turn: str) -> Op[TurnCost]:
     if not known:
         return TurnCost((), 0, 0, 0.0)
     began, person = known[0]
-    first = yield "SELECT MIN(seq) FROM inbox WHERE turn = ? AND state = 'taken'", (turn,)
+    first = yield f"SELECT MIN(seq) FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN}", (thread, turn)
     rows = yield (
         "SELECT body FROM steps WHERE thread = ? AND seq > ? AND turn = ? ORDER BY seq",
         (thread, first[0][0] if first[0][0] is not None else 0, turn),

@@ -14,7 +14,7 @@ from ohmo.contracts.store import Claim, ToContext, ToStep, Work
 from ohmo.store.arrivals import end
 from ohmo.store.codec import read_arrival
 from ohmo.store.context import overheard
-from ohmo.store.numbers import WAITING, Home, Numbers, give_back, hold, more
+from ohmo.store.numbers import TAKEN, WAITING, Home, Numbers, give_back, hold, more
 from ohmo.store.statements import Moment, Op, Row, Rows
 from ohmo.store.steps import append
 from ohmo.store.threads import claim as take_ready
@@ -22,7 +22,7 @@ from ohmo.store.threads import must_hold
 
 _COLUMNS = "seq, message, album, ready_at, person, body"
 _HEAD = f"SELECT {_COLUMNS} FROM inbox WHERE thread = ? AND {WAITING} ORDER BY sort, seq"
-_EDITS = "SELECT seq, body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit' AND state = 'waiting' ORDER BY sort, seq"
+_EDITS = "SELECT seq, body FROM inbox WHERE thread = ? AND message = ? AND kind = 'edit' AND ended_at IS NULL AND state = 'waiting' ORDER BY sort, seq"
 _MERGED = "UPDATE inbox SET turn = ?, state = 'ended', ending = 'merged', ended_at = ? WHERE thread = ? AND seq = ?"
 
 
@@ -160,7 +160,7 @@ def _work(at: Moment, claim: Claim, turn: str, collect: bool, telling: Telling) 
 
 def _resumed(thread: str, turn: str) -> Op[tuple[Arrival, ...]]:
     """The same arrivals as at the start, in the order in which they were taken."""
-    rows = yield "SELECT message, body FROM inbox WHERE turn = ? AND state = 'taken' ORDER BY sort, seq", (turn,)
+    rows = yield f"SELECT message, body FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN} ORDER BY sort, seq", (thread, turn)
     arrivals: list[Arrival] = []
     for message, body in rows:
         arrival = read_arrival(body)

@@ -14,7 +14,7 @@ from ohmo.contracts.messages import Step, Usage
 from ohmo.contracts.store import Claim, Closing, Ending, PostRow
 from ohmo.store.codec import column
 from ohmo.store.jobs import settle
-from ohmo.store.numbers import WAITING, Home, find_home, give_back, hold, lock_thread, reserve
+from ohmo.store.numbers import TAKEN, WAITING, Home, find_home, give_back, hold, lock_thread, reserve
 from ohmo.store.outbox import close, open_drafts, speak, take_draft
 from ohmo.store.statements import Moment, Op, Undo, instant
 from ohmo.store.steps import append
@@ -55,15 +55,15 @@ def _spend(at: Moment, claim: Claim, turn: str, usage: tuple[str, Usage] | None)
 
 
 _END_TURN = "UPDATE turns SET state = ?, ended = ?, reason = ? WHERE turn = ?"
-_END_TAKEN = "UPDATE inbox SET state = 'ended', ending = ?, reason = ?, ended_at = ? WHERE turn = ? AND state = 'taken'"
+_END_TAKEN = f"UPDATE inbox SET state = 'ended', ending = ?, reason = ?, ended_at = ? WHERE thread = ? AND turn = ? AND {TAKEN}"
 
 
 def end_turn(at: Moment, turn: str, state: Literal["done", "failed", "stopped"], reason: str) -> Op[None]:
     yield _END_TURN, (state, at.now, column(reason) or None, turn)
 
 
-def end_taken(at: Moment, turn: str, ending: Ending, reason: str = "") -> Op[None]:
-    yield _END_TAKEN, (ending, column(reason) or None, at.now, turn)
+def end_taken(at: Moment, thread: str, turn: str, ending: Ending, reason: str = "") -> Op[None]:
+    yield _END_TAKEN, (ending, column(reason) or None, at.now, thread, turn)
 
 
 def finish(
@@ -88,13 +88,13 @@ def finish(
     yield from speak(at, home, numbers, posts, turn)
     if state == "done":
         yield (
-            """UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = ? WHERE thread = ? AND seq =
-            (SELECT seq FROM inbox WHERE turn = ? AND state = 'taken' ORDER BY sort, seq LIMIT 1)""",
-            (at.now, claim.thread, turn),
+            f"""UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = ? WHERE thread = ? AND seq =
+            (SELECT seq FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN} ORDER BY sort, seq LIMIT 1)""",
+            (at.now, claim.thread, claim.thread, turn),
         )
-        yield from end_taken(at, turn, "merged")
+        yield from end_taken(at, claim.thread, turn, "merged")
     else:
-        yield from end_taken(at, turn, "dead" if state == "failed" else "stopped", reason)
+        yield from end_taken(at, claim.thread, turn, "dead" if state == "failed" else "stopped", reason)
     yield from end_turn(at, turn, state, reason)
     if report is not None:
         yield from settle(at, claim.thread, report)
@@ -113,7 +113,7 @@ def bury(at: Moment, claim: Claim, reason: str, posts: Sequence[PostRow]) -> Op[
     opened = yield "SELECT turn FROM turns WHERE thread = ? AND state = 'running'", (thread,)
     head = yield _HEAD, (thread,)
     if opened:
-        yield from end_taken(at, opened[0][0], "dead", reason)
+        yield from end_taken(at, thread, opened[0][0], "dead", reason)
         yield from end_turn(at, opened[0][0], "failed", reason)
     elif head and head[0][1]:
         yield f"{_DEAD} album = ?", (column(reason), at.now, thread, head[0][1])
@@ -129,7 +129,7 @@ def bury(at: Moment, claim: Claim, reason: str, posts: Sequence[PostRow]) -> Op[
 def interrupt(at: Moment, claim: Claim, turn: str, closing: Closing) -> Op[None]:
     yield from hold(claim, 0, turn)
     yield from close(at, home_of(claim), (yield from open_drafts(turn)), closing)
-    yield from end_taken(at, turn, "merged")
+    yield from end_taken(at, claim.thread, turn, "merged")
     yield from end_turn(at, turn, "stopped", INTERRUPTED)
     yield from settle(at, claim.thread, Report(INTERRUPTED, failed=True))
     yield from give_back(at, claim.thread)
@@ -155,7 +155,7 @@ def draft(at: Moment, claim: Claim, turn: str, row: PostRow) -> Op[bool]:
 
 
 _STOP_SAID = """UPDATE inbox SET state = 'ended', ending = 'stopped', reason = ?, ended_at = ?
-WHERE thread = ? AND seq < ? AND state = ? AND kind IN ('message','wake','edit') RETURNING seq"""
+WHERE thread = ? AND seq < ? AND ended_at IS NULL AND state = ? AND kind IN ('message','wake','edit') RETURNING seq"""
 
 
 def stop(at: Moment, command: tuple[str, int], person: str, fresh: bool, posts: Sequence[PostRow], closing: Closing) -> Op[int]:
@@ -194,13 +194,13 @@ def _turn_begun_before(thread: str, seq: int) -> Op[str | None]:
     rows = yield "SELECT turn FROM turns WHERE thread = ? AND state IN ('running','parked')", (thread,)
     if not rows:
         return None
-    older = yield "SELECT 1 FROM inbox WHERE turn = ? AND state = 'taken' AND seq < ? LIMIT 1", (rows[0][0], seq)
+    older = yield f"SELECT 1 FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN} AND seq < ? LIMIT 1", (thread, rows[0][0], seq)
     return rows[0][0] if older else None
 
 
 def _stop_turn(at: Moment, home: Home, turn: str, reason: str, closing: Closing) -> Op[None]:
     # What was said after the command and had been steered into the turn waits again: it must not be lost with it.
-    yield "UPDATE inbox SET state = 'waiting', turn = NULL WHERE turn = ? AND state = 'taken'", (turn,)
+    yield f"UPDATE inbox SET state = 'waiting', turn = NULL WHERE thread = ? AND turn = ? AND {TAKEN}", (home.thread, turn)
     yield from end_turn(at, turn, "stopped", reason)
     drafts = yield from open_drafts(turn)
     cards = yield "SELECT id FROM approvals WHERE turn = ? AND thread = ? AND state = 'asked'", (turn, home.thread)
