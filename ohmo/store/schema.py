@@ -116,7 +116,15 @@ CREATE INDEX inbox_open ON inbox (thread, sort, seq) WHERE ended_at IS NULL;
 DROP INDEX outbox_open;
 CREATE INDEX outbox_open ON outbox (channel, account, thread, seq) WHERE ended_at IS NULL;
 DROP INDEX seen_at;
-DROP INDEX turns_ended
+DROP INDEX turns_ended;
+CREATE TABLE spent (
+  id TEXT NOT NULL, at BIGINT NOT NULL, day TEXT NOT NULL, thread TEXT, turn TEXT, person TEXT, job TEXT, model TEXT NOT NULL,
+  purpose TEXT NOT NULL, input BIGINT NOT NULL, cached BIGINT NOT NULL, written BIGINT NOT NULL, output BIGINT NOT NULL,
+  micro_usd BIGINT NOT NULL, PRIMARY KEY (day, id)) /*without rowid*/;
+INSERT INTO spent (id, at, day, thread, turn, person, job, model, purpose, input, cached, written, output, micro_usd)
+  SELECT id, at, day, thread, turn, person, job, model, purpose, input, cached, written, output, micro_usd FROM usage;
+DROP TABLE usage;
+ALTER TABLE spent RENAME TO usage
 """
 
 

@@ -44,21 +44,21 @@ def steps(thread: str, since: int) -> Op[list[tuple[int, Step]]]:
 
 
 _SPENT = """SELECT CAST(COALESCE(SUM(input + cached + written), 0) AS BIGINT), CAST(COALESCE(SUM(output), 0) AS BIGINT) FROM usage
-WHERE day BETWEEN ? AND ? AND person = ? AND turn = ?"""
+WHERE day BETWEEN ? AND ? AND turn = ?"""
 
 
 def turn_cost(at: Moment, thread: str, turn: str) -> Op[TurnCost]:
-    """Bounded by the turn itself: what came before its first message, or was spent on other days, is not looked at."""
-    known = yield "SELECT began, person FROM turns WHERE turn = ?", (turn,)
+    """Bounded by the turn itself: what came before its first message, or was spent on other days, is not looked at. For a turn that is taken up again."""
+    known = yield "SELECT began FROM turns WHERE turn = ?", (turn,)
     if not known:
         return TurnCost((), 0, 0, 0.0)
-    began, person = known[0]
+    began = known[0][0]
     first = yield f"SELECT MIN(seq) FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN}", (thread, turn)
     rows = yield (
         "SELECT body FROM steps WHERE thread = ? AND seq > ? AND turn = ? ORDER BY seq",
         (thread, first[0][0] if first[0][0] is not None else 0, turn),
     )
     days = (instant(began).date().isoformat(), instant(max(began, at.now)).date().isoformat())
-    spent = yield _SPENT, (*days, person, turn)
+    spent = yield _SPENT, (*days, turn)
     tokens_in, tokens_out = spent[0]
     return TurnCost(tuple(read_step(row[0]) for row in rows), tokens_in, tokens_out, max(0, at.now - began) / 1000)
