@@ -182,8 +182,9 @@ async def build_house(
     )
     knot.board = board = Switchboard(wired.links, _board_parts(seams, store, bus, pool, notices, known, sent, redactor(config)))
     truth = Truth(
-        store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken), clockwork.scheduler.report
-    )
+        store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken), clockwork.scheduler.report,
+        config.budgets.day,
+    )  # fmt: skip
     desk = HouseDesk(store, store, truth, pool.running_turn, known, clockwork.desk, model.models)
     knot.intake = intake = Intake(
         IntakeParts(

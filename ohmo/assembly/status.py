@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import ohmo
+from ohmo.config.models import Budget
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.status import HouseStatus
 from ohmo.gateway.switchboard import Switchboard
@@ -25,7 +26,15 @@ class Truth:
     started: datetime
     warnings: Callable[[], tuple[str, ...]]
     cron: Callable[[], Mapping[str, int | float | str | None]]
+    limit: Budget  # of a day
     ready: bool = field(default=False)
+
+    async def _today(self) -> Mapping[str, int | float | None]:
+        """Of the UTC day, as usage is counted."""
+        rows = await self.reports.usage(days=1)
+        spent = sum(row.micro_usd for row in rows) / 1_000_000
+        tokens = sum(row.input + row.cached + row.written + row.output for row in rows)
+        return {"usd": spent, "tokens": tokens, "usd_limit": self.limit.usd, "tokens_limit": self.limit.tokens}
 
     async def __call__(self) -> HouseStatus:
         counts = await self.reports.counts()
@@ -38,5 +47,5 @@ class Truth:
         return HouseStatus(
             ready=self.ready, version=ohmo.__version__, started=self.started, provider=self.provider, model=self.model,
             channels=self.board.report(), inbox=inbox, outbox=outbox, oldest_waiting=counts.oldest_waiting, turns_running=self.pool.running,
-            turns_parked=counts.turns_parked, cron=self.cron(), budget={}, warnings=self.warnings(),
+            turns_parked=counts.turns_parked, cron=self.cron(), budget={"day": await self._today()}, warnings=self.warnings(),
         )  # fmt: skip

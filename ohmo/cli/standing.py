@@ -20,6 +20,8 @@ def show_status(status: Mapping[str, Any]) -> None:
     click.echo(f"inbox: {_counts(inbox)}; oldest waiting: {ago(status['oldest_waiting'])}")
     click.echo(f"outbox: {_counts(outbox)}")
     click.echo(f"turns: {status['turns_running']} running, {status['turns_parked']} waiting for an answer")
+    click.echo(f"cron: {_cron(dict(status['cron']))}")
+    click.echo(f"spent today: {_spent(dict(status['budget'].get('day', {})))}")
     rows = [{"name": name, **channel} for name, channel in dict(status["channels"]).items()]
     columns: Columns = {
         "CHANNEL": lambda row: row["name"],
@@ -35,3 +37,16 @@ def show_status(status: Mapping[str, Any]) -> None:
 
 def _counts(table: dict[str, int]) -> str:
     return ", ".join(f"{number} {name}" for name, number in table.items() if number) or "empty"
+
+
+def _cron(cron: dict[str, Any]) -> str:
+    lag, due = cron.get("lag_seconds"), cron.get("next")
+    late = f"{lag:.0f} s behind" if isinstance(lag, int | float) and lag >= 1 else "on time"
+    return f"{late}, next run {clean(due)}" if due else "nothing is due"
+
+
+def _spent(day: dict[str, Any]) -> str:
+    """Of the UTC day; against the limits of ``budgets.day`` where there are any."""
+    usd, tokens = day.get("usd", 0), day.get("tokens", 0)
+    most, many = day.get("usd_limit"), day.get("tokens_limit")
+    return f"${usd:.4g}{f' of ${most:.4g}' if most is not None else ''}, {tokens} tokens{f' of {many}' if many is not None else ''}"

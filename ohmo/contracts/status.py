@@ -38,5 +38,5 @@ class HouseStatus:
     turns_running: int
     turns_parked: int
     cron: Mapping[str, int | float | str | None]  # lag_seconds, next
-    budget: Mapping[str, int]
+    budget: Mapping[str, Mapping[str, int | float | None]]  # "day": usd and tokens spent, usd_limit and tokens_limit or None
     warnings: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from ohmo.contracts.errors import ConfigError
 from ohmo.control.answers import Refusal, Wanted, answer, body_of, number
 from ohmo.cron.desk import CronDesk
 from ohmo.cron.spec import in_utc
-from ohmo.cron.views import occurrence_view
+from ohmo.cron.views import occurrence_view, recipe_view
 
 _TEXT = 100_000
 
@@ -55,7 +55,7 @@ class CronRoutes:
     def routes(self) -> list[web.RouteDef]:
         job = "/api/v1/cron/{name}"
         return [
-            web.get("/api/v1/cron", self.list), web.post("/api/v1/cron", _told(self.create)), web.get(job, _told(self.show)),
+            web.get("/api/v1/recipes", self.recipes), web.get("/api/v1/cron", self.list), web.post("/api/v1/cron", _told(self.create)), web.get(job, _told(self.show)),
             web.patch(job, _told(self.edit)), web.post(job, _told(self.edit)), web.delete(job, _told(self.remove)),
             web.get(f"{job}/history", _told(self.history)), web.post(f"{job}/run", _told(self.run)),
             web.post(f"{job}/pause", _told(self.pause)), web.post(f"{job}/resume", _told(self.resume)),
@@ -63,6 +63,10 @@ class CronRoutes:
 
     async def list(self, _: web.Request) -> web.Response:
         return answer({"jobs": [await self._view(row) for row in await self._desk.list()]})
+
+    async def recipes(self, _: web.Request) -> web.Response:
+        """What a job can begin with; ``default`` null: the parameter must be given."""
+        return answer({"recipes": [recipe_view(recipe) for recipe in self._desk.recipes()]})
 
     async def show(self, request: web.Request) -> web.Response:
         return answer(await self._view(await self._desk.job(request.match_info["name"])))

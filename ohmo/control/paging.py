@@ -13,6 +13,7 @@ from ohmo.contracts.store import OutRow
 from ohmo.control.answers import Refusal, number
 
 MOST = 1000  # items of one page
+_LONGEST = 200  # characters of a search
 _MARK = re.compile(r"([0-9]{1,2})\.([0-9]{1,15})\.([0-9]{1,18})\.([0-9A-Za-z_:.-]{1,200})")
 
 
@@ -36,9 +37,20 @@ def wish(request: web.Request, limit: int = 100) -> Wish:
     return Wish(number(request, "limit", limit, MOST), Spot(int(group), int(at), name, int(seq)))
 
 
+def words_in(request: web.Request) -> str:
+    """What ``?text=`` looks for; empty: everything. Raises Refusal."""
+    text = request.query.get("text", "").strip()
+    if len(text) > _LONGEST:
+        raise Refusal(400, f"text: at most {_LONGEST} characters can be looked for")
+    return text
+
+
 def following(items: Sequence[ThreadInfo | ArrivalInfo | OutRow], wanted: Wish) -> str | None:
     """The mark of the next page; None: this was the last one."""
     if not items or len(items) < wanted.limit:
         return None
-    spot = spot_of(items[-1])
+    return mark_of(spot_of(items[-1]))
+
+
+def mark_of(spot: Spot) -> str:
     return f"{spot.group}.{spot.at}.{spot.seq}.{spot.id}"

@@ -11,7 +11,8 @@ from ohmo.contracts.reports import ArrivalInfo, Counts, HistoryItem, StepInfo, T
 from ohmo.contracts.status import ChannelStatus
 from ohmo.control.answers import Refusal, answer, number
 from ohmo.control.encode import encode
-from ohmo.control.paging import MOST, following, wish
+from ohmo.control.finding import Finding
+from ohmo.control.paging import MOST, following, mark_of, wish, words_in
 from ohmo.control.ports import Ports
 from ohmo.control.titles import Titles
 
@@ -48,9 +49,13 @@ class Reading:
         return answer({"channels": [_channel(label, channel, counts) for label, channel in status.channels.items()]})
 
     async def sessions(self, request: web.Request) -> web.Response:
-        """Newest first, each with what it is called; ``next`` is the ``after`` of the following page, null at the end."""
-        wanted = wish(request)
-        infos = await self._reports.threads(limit=wanted.limit, channel=request.query.get("channel") or None, after=wanted.after)
+        """Newest first, each with what it is called; ``next`` is the ``after`` of the following page, null at the end. With ``text`` those in
+        which these words were said, as many as ``limit``."""
+        wanted, channel = wish(request), request.query.get("channel") or None
+        if text := words_in(request):
+            infos = await Finding(self._reports, text).threads(wanted.limit, channel)
+            return answer({"sessions": [await self._named(info) for info in infos], "next": None})
+        infos = await self._reports.threads(limit=wanted.limit, channel=channel, after=wanted.after)
         return answer({"sessions": [await self._named(info) for info in infos], "next": following(infos, wanted)})
 
     async def session(self, request: web.Request) -> web.Response:
@@ -81,8 +86,11 @@ class Reading:
         return {**encoded, "title": await self._titles.of(info)}
 
     async def inbox(self, request: web.Request) -> web.Response:
-        wanted = wish(request)
-        infos = await self._reports.inbox(state=request.query.get("state") or None, limit=wanted.limit, after=wanted.after)
+        wanted, state = wish(request), request.query.get("state") or None
+        if text := words_in(request):
+            found, spot = await Finding(self._reports, text).inbox(wanted, state)
+            return answer({"inbox": found, "next": None if spot is None else mark_of(spot)})
+        infos = await self._reports.inbox(state=state, limit=wanted.limit, after=wanted.after)
         return answer({"inbox": infos, "next": following(infos, wanted)})
 
     async def audit(self, _: web.Request) -> web.Response:
@@ -96,8 +104,11 @@ class Reading:
         return answer(info)
 
     async def outbox(self, request: web.Request) -> web.Response:
-        wanted = wish(request)
-        rows = await self._reports.outbox(state=request.query.get("state") or None, limit=wanted.limit, after=wanted.after)
+        wanted, state = wish(request), request.query.get("state") or None
+        if text := words_in(request):
+            found, spot = await Finding(self._reports, text).outbox(wanted, state)
+            return answer({"outbox": found, "next": None if spot is None else mark_of(spot)})
+        rows = await self._reports.outbox(state=state, limit=wanted.limit, after=wanted.after)
         return answer({"outbox": rows, "next": following(rows, wanted)})
 
     async def approvals(self, request: web.Request) -> web.Response:

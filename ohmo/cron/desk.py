@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -13,14 +14,15 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import BadJob, JobBody, JobRow, Jobs, JobSpec, NoSuchJob, OccurrenceRow
 from ohmo.contracts.messages import Json
 from ohmo.contracts.store import Accepted
-from ohmo.cron.recipes import read_recipe
-from ohmo.cron.spec import digest, fields_of_spec, first_slot, spec_of, whole
+from ohmo.cron.recipes import Recipe, read_recipe, recipes
+from ohmo.cron.spec import digest, fields_of_spec, first_slot, in_utc, spec_of, when_words, whole
 from ohmo.cron.times import after
 from ohmo.cron.views import job_view
 from ohmo.cron.wakes import wake_of
 from ohmo.ids import NewId
 
 Publish = Callable[[Wake], Awaitable[Accepted]]
+_SHOWN = 5  # slots a preview shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +94,23 @@ class CronDesk:
         return first_slot(JobBody(spec, now), now)
 
     def looks(self, spec: JobSpec) -> Mapping[str, Json]:
-        """A job as it would be, for whoever has to agree to it."""
+        """A job as it would be, with its next slots, for whoever has to agree to it."""
         now = self._now()
         self._check_secrets(spec)
         body = JobBody(spec, now, place=self._place(spec))
-        return job_view(JobRow("", spec.name, "person", body, 1, True, first_slot(body, now), "owner"), None)
+        slots = [first_slot(body, now)]
+        while (last := slots[-1]) is not None and len(slots) < _SHOWN:
+            slots.append(after(body, last))
+        upcoming: list[Json] = [{"at": in_utc(slot), "local": when_words(slot, spec.tz)} for slot in slots if slot is not None]
+        return {**job_view(JobRow("", spec.name, "person", body, 1, True, slots[0], "owner"), None), "upcoming": upcoming}
+
+    def recipes(self) -> list[Recipe]:
+        """Those that can be read, by name."""
+        found: list[Recipe] = []
+        for name in recipes(self._parts.recipes):
+            with suppress(BadJob):  # said to whoever asks for it by name
+                found.append(read_recipe(name, self._parts.recipes))
+        return found
 
     async def view(self, row: JobRow) -> Mapping[str, Json]:
         """A job as the API tells it."""

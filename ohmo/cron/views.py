@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ohmo.contracts.cron import JobRow, OccurrenceRow
 from ohmo.contracts.messages import Json
+from ohmo.cron.recipes import Recipe
 from ohmo.cron.spec import in_utc, span, when_words
 
 
@@ -28,6 +29,17 @@ def occurrence_view(row: OccurrenceRow) -> Mapping[str, Json]:
         "due": in_utc(row.due), "state": row.state, "reason": row.reason, "started": None if row.started is None else in_utc(row.started),
         "ended": None if row.ended is None else in_utc(row.ended), "turn": row.turn, "preview": row.preview, "attempts": row.attempts,
     }  # fmt: skip
+
+
+def recipe_view(recipe: Recipe) -> Mapping[str, Json]:
+    """Its fields still hold their ``{{parameters}}``."""
+    parameters: list[Json] = [
+        {"name": name, "description": one.description, "default": one.default} for name, one in recipe.parameters.items()
+    ]
+    texts: dict[str, Json] = {
+        name: value for name in ("schedule", "every", "prompt", "when") if isinstance(value := recipe.fields.get(name), str)
+    }
+    return {"name": recipe.name, "title": recipe.title, "parameters": parameters, **texts}
 
 
 def _place(row: JobRow) -> str | None:

@@ -216,16 +216,23 @@ class Cron:
         request = route.request
         path = request.url.split("/api/v1/cron", 1)[1].strip("/")
         name, _, what = path.partition("/")
-        self.asked.append((request.method, path))
+        if "preview" not in (request.post_data or ""):
+            self.asked.append((request.method, path))
         if request.method == "POST" and not path:
             body: dict[str, Any] = json.loads(request.post_data or "{}")
             if body.get("schedule") == "99 * * * *":
                 await route.fulfill(status=400, json={"error": "schedule: 99 is no minute (0 to 59)"})
                 return
+            if body.pop("preview", False):
+                upcoming = [{"at": "2099-01-01T08:00:00Z", "local": "Thu 2099-01-01 09:00 CET (Europe/Berlin)"}]
+                await route.fulfill(json={"upcoming": upcoming, "rules": body.get("rules", []), "secrets": [], "tz": body.get("tz", "UTC")})
+                return
             base = dict.fromkeys(("schedule", "at", "every", "tz", "to", "thread", "deadline", "next_local", "last"))
             more = {"rules": [], "secrets": [], "catch_up": "once", "overlap": "skip", "enabled": True, "source": "person"}
             self.jobs[body["name"]] = {**base, **more, **body, "next": "2099-01-01T09:00:00Z"}
-        elif request.method == "DELETE":
+            await route.fulfill(status=201, json=self.jobs[body["name"]])
+            return
+        if request.method == "DELETE":
             del self.jobs[name]
         elif what in ("pause", "resume"):
             self.jobs[name]["enabled"] = what == "resume"
@@ -248,10 +255,16 @@ async def test_a_job_is_made_run_paused_and_deleted(scene: Scene, page: Page) ->
     await page.get_by_role("button", name="Create the job").click()
     await expect(page.get_by_role("alert")).to_have_text("schedule: 99 is no minute (0 to 59)")
     await page.get_by_label("When").fill("0 9 * * 1-5")
+    await page.get_by_label("Time zone").fill("Europe/Berlin")
+    await page.get_by_label("Deliver").select_option("changed")
+    await page.get_by_label("It may, without asking").fill("Bash(gh run list:*)")
+    await expect(page.locator(".preview li")).to_contain_text("Thu 2099-01-01 09:00 CET (Europe/Berlin) here: Thu")
+    await expect(page.locator(".preview")).to_contain_text("Bash(gh run list:*)")
     await page.get_by_role("button", name="Create the job").click()
     await expect(page.locator("#board-title")).to_have_text("morning-report")
     await expect(page.locator("#board-body")).to_contain_text("All is green")
-    assert cron.jobs["morning-report"]["schedule"] == "0 9 * * 1-5"
+    made = cron.jobs["morning-report"]
+    assert (made["schedule"], made["when"], made["rules"]) == ("0 9 * * 1-5", "changed", ["Bash(gh run list:*)"])
     await page.get_by_role("button", name="Run now").click()
     await page.get_by_role("button", name="Pause").click()
     await expect(page.get_by_role("button", name="Resume")).to_be_visible()
@@ -332,6 +345,24 @@ async def test_a_cut_line_loses_nothing_in_any_list(scene: Scene) -> None:
             scene.house.emit(first, TurnEnded("t", "answered", ""))
             await expect(page.locator(f'li[data-key="{first}"] .doing')).to_be_empty()
         await context.close()
+
+
+async def test_words_are_found_in_threads_and_messages(scene: Scene, page: Page) -> None:
+    thread = scene.thread("sought", "Wo ist der Zürcher Käse?")
+    scene.thread("unsought", "nothing of the kind")
+    await page.goto(scene.url("threads"))
+    await expect(page.locator(f'li[data-key="{thread}"]')).to_be_visible()
+    await page.keyboard.press("/")
+    await page.keyboard.type("kase zurcher")
+    rows = page.locator("#board .rows > li")
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_have_attribute("data-key", thread)
+    await page.goto(scene.url("messages/inbox"))
+    await page.get_by_label("Words in messages").fill("KÄSE")
+    await expect(page.locator("#board .rows > li")).to_have_count(1)
+    await expect(page.locator("#board .rows")).to_contain_text("Zürcher Käse")
+    await page.get_by_label("Words in messages").fill("cheese that is not there")
+    await expect(page.locator("#board-body")).to_contain_text("No message has these words")
 
 
 async def test_a_thousand_threads_come_in_pages_and_stay_smooth(scene: Scene, page: Page) -> None:

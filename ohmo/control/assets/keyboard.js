@@ -9,7 +9,7 @@ const LINES = [
   ["j / k", "Next, previous row"],
   ["Enter", "Open the row"],
   ["1 … 9", "Answer the question in focus"],
-  ["/", "Search (logs)"],
+  ["/", "Search (threads, messages, logs)"],
   ["r", "Read again"],
   ["e", "Open or close all details of a thread"],
   [".", "Colours: system, light, dark"],

@@ -160,3 +160,16 @@ export function tabs(label, options, value, act) {
   }
   return made;
 }
+
+/** A field that looks for words, once typing rests; Escape leads back to the list. */
+export function search(label, placeholder, act, back) {
+  const field = Object.assign(node("input", "search"), { type: "search", placeholder, value: "", autocomplete: "off", maxLength: 200 });
+  field.setAttribute("aria-label", label);
+  let typing;
+  field.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => act(field.value.trim()), 250);
+  });
+  field.addEventListener("keydown", (event) => event.key === "Escape" && back.focus());
+  return field;
+}

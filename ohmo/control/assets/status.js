@@ -16,6 +16,13 @@ function since(at) {
   return ago.format(Math.round(seconds / 86400), "day");
 }
 
+/** Money and tokens of the UTC day, against their limits where there are any. */
+function spent(day) {
+  if (!day) return "nothing";
+  const usd = `$${day.usd.toFixed(day.usd < 1 ? 4 : 2)}${day.usd_limit === null ? "" : ` of $${day.usd_limit}`}`;
+  return `${usd} · ${day.tokens.toLocaleString()} tokens${day.tokens_limit === null ? "" : ` of ${day.tokens_limit.toLocaleString()}`}`;
+}
+
 /** No model is configured: the house says so, and why. */
 export function offline(status) {
   return /^offline\b/.test(status?.provider ?? "");
@@ -88,6 +95,7 @@ export class StatusBoard {
       ["Turns", `${status.turns_running} running, ${status.turns_parked} waiting for a person`],
       ["Inbox", `${sum(status.inbox, ["waiting", "taken"])} waiting${waiting}`],
       ["Outbox", `${sum(status.outbox, ["ready", "sending"])} on the way`],
+      ["Spent today", spent(status.budget.day)],
       ["Up since", since(status.started)],
       ["Version", status.version],
     ];

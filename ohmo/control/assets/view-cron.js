@@ -1,5 +1,6 @@
 // Jobs, what they did and when they run next; a form for a new one.
 
+import { JobForm } from "./job-form.js";
 import { button, empty, facts, icon, id, node, pill, span, sure, when } from "./pieces.js";
 import { call } from "./wire.js";
 
@@ -17,7 +18,7 @@ export class Cron {
       board.title("Cron");
       board.tools.replaceChildren(button("New job", "choice good small", () => (location.hash = "#/cron/+"), "plus"));
     } else board.title(name === "+" ? "New job" : name);
-    if (name === "+") this.form();
+    if (name === "+") this.form = new JobForm(this.box, board);
     else this.draw();
   }
 
@@ -120,67 +121,6 @@ export class Cron {
     }
   }
 
-  form() {
-    const field = (name, label, help, extra = {}) => {
-      const input = Object.assign(node(extra.rows ? "textarea" : "input", ""), { name, id: `job-${name}`, autocomplete: "off", ...extra });
-      const text = node("label", "", label);
-      text.htmlFor = input.id;
-      const hint = node("p", "muted", help);
-      hint.id = `job-${name}-help`;
-      input.setAttribute("aria-describedby", hint.id);
-      return node("div", "field", text, input, hint);
-    };
-    const choice = (name, label, options) => {
-      const input = Object.assign(node("select", "", ...options.map(([value, text]) => Object.assign(node("option", "", text), { value }))), { name, id: `job-${name}` });
-      const text = node("label", "", label);
-      text.htmlFor = input.id;
-      return node("div", "field", text, input);
-    };
-    const problem = node("p", "refused");
-    problem.setAttribute("role", "alert");
-    const send = node("button", "choice good", "Create the job");
-    send.type = "submit";
-    const cancel = button("Cancel", "choice", () => (location.hash = "#/cron"));
-    const form = node(
-      "form",
-      "sheet job-form",
-      field("name", "Name", "Short; it names the job everywhere.", { required: true, placeholder: "morning-report", maxLength: 80 }),
-      field("prompt", "What shall the agent do?", "Said to the agent at each run, as if you wrote it.", { required: true, rows: 4, placeholder: "Read the CI results of last night and report what broke, grouped by cause." }),
-      node("div", "two", choice("kind", "Runs", [["schedule", "on a schedule (cron)"], ["every", "every so often"], ["at", "once, at a time"]]), field("time", "When", "Five fields: minute hour day month weekday.", { required: true, placeholder: "0 9 * * 1-5" })),
-      node("div", "two", field("to", "Send the answer to", "CHANNEL:CHAT, such as slack:C123 or web:reports. Empty: it is only in its thread.", { placeholder: "web:reports" }), field("tz", "Time zone", "Empty: as configured.", { placeholder: Intl.DateTimeFormat().resolvedOptions().timeZone })),
-      node("div", "two", choice("when", "Send", [["always", "always"], ["changed", "only if the answer changed"], ["wrong", "only if something is wrong"]]), choice("catch_up", "Missed while off", [["", "as configured"], ["none", "leave it out"], ["once", "run once"], ["all", "run each"]])),
-      problem,
-      node("div", "choices", send, cancel),
-    );
-    const { kind, time } = form.elements;
-    const told = { schedule: ["0 9 * * 1-5", "Five fields: minute hour day month weekday."], every: ["30m", "A number and s, m, h or d: 30m, 24h."], at: ["2026-12-24T18:00", "A date and a time in the job's time zone."] };
-    kind.addEventListener("change", () => {
-      [time.placeholder, document.getElementById("job-time-help").textContent] = told[kind.value];
-    });
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.create(form, problem, send);
-    });
-    this.box.replaceChildren(form);
-    form.elements.name.focus();
-  }
-
-  async create(form, problem, send) {
-    const value = (name) => form.elements[name].value.trim();
-    const job = { name: value("name"), prompt: value("prompt"), [value("kind")]: value("time"), when: value("when") };
-    for (const name of ["to", "tz", "catch_up"]) if (value(name)) job[name] = value(name);
-    send.disabled = true;
-    problem.textContent = "";
-    try {
-      await call("/api/v1/cron", job);
-      this.board.toast(`${job.name} is scheduled`);
-      location.hash = `#/cron/${encodeURIComponent(job.name)}`;
-    } catch (error) {
-      problem.textContent = error.message;
-      send.disabled = false;
-    }
-  }
-
   changed(what) {
     if (this.name === "+" || !["job", "any", "state", "ready"].includes(what)) return;
     clearTimeout(this.timer);
@@ -193,6 +133,7 @@ export class Cron {
 
   close() {
     this.closed = true;
+    this.form?.close();
     clearTimeout(this.timer);
   }
 }

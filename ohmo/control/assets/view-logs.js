@@ -1,6 +1,6 @@
 // The log, newest first: filtered by the house, followed live from the place where this page was cut off.
 
-import { button, chooser, copy, empty, node } from "./pieces.js";
+import { button, chooser, copy, empty, node, search } from "./pieces.js";
 import { call } from "./wire.js";
 
 const MOST = 2000; // lines the page keeps
@@ -20,16 +20,11 @@ export class Logs {
     this.blank = node("div", "");
     this.end = node("div", "more");
     board.body.append(this.list, this.blank, this.end);
-    const field = Object.assign(node("input", "search"), { type: "search", placeholder: "Filter", value: "", autocomplete: "off" });
-    field.setAttribute("aria-label", "Words that stand in the line");
-    field.addEventListener("input", () => {
-      clearTimeout(this.typing);
-      this.typing = setTimeout(() => {
-        this.words = field.value.trim();
-        this.begin();
-      }, 250);
-    });
-    field.addEventListener("keydown", (event) => event.key === "Escape" && board.body.focus());
+    const field = search("Words that stand in the line", "Filter", (words) => {
+      if (this.closed) return;
+      this.words = words;
+      this.begin();
+    }, board.body);
     this.pause = button("Pause", "choice small", () => this.follow(!this.following), "pause");
     board.tools.replaceChildren(field, chooser("Level", LEVELS, this.level, (value) => {
       this.level = value;
@@ -124,6 +119,5 @@ export class Logs {
     this.closed = true;
     this.source?.close();
     clearTimeout(this.timer);
-    clearTimeout(this.typing);
   }
 }

@@ -1,7 +1,7 @@
 // The mailboxes: what came in, what goes out, and what ended as a dead letter; each says why.
 
 import { Paged } from "./paged.js";
-import { button, empty, facts, id, node, pill, place, relative, tabs, when } from "./pieces.js";
+import { button, empty, facts, id, node, pill, place, relative, search, tabs, when } from "./pieces.js";
 import { call } from "./wire.js";
 
 const BOXES = [
@@ -32,7 +32,19 @@ export class Messages {
     this.board = board;
     this.box = BOXES.some(([key]) => key === box) ? box : "inbox";
     board.title("Messages");
-    board.tools.replaceChildren(tabs("Mailbox", BOXES, this.box, (key) => (location.hash = `#/messages/${key}`)));
+    this.words = "";
+    const field = search("Words in messages", "Search", (words) => {
+      if (this.closed) return;
+      this.words = words;
+      for (const list of this.lists) list.close();
+      board.body.replaceChildren();
+      this.begin();
+    }, board.body);
+    board.tools.replaceChildren(field, tabs("Mailbox", BOXES, this.box, (key) => (location.hash = `#/messages/${key}`)));
+    this.begin();
+  }
+
+  begin() {
     this.lists = [];
     if (this.box !== "outbox") this.add("inbox", this.box === "dead" ? "dead" : "");
     if (this.box !== "inbox") this.add("outbox", this.box === "dead" ? "dead" : "");
@@ -47,7 +59,7 @@ export class Messages {
       label: which === "inbox" ? "Messages that came in" : "Messages that go out",
       scroll: board.body,
       fetch: async (after, limit) => {
-        const answer = await call(`/api/v1/${which}?limit=${limit}${state ? `&state=${state}` : ""}${after ? `&after=${encodeURIComponent(after)}` : ""}`);
+        const answer = await call(`/api/v1/${which}?limit=${limit}${state ? `&state=${state}` : ""}&text=${encodeURIComponent(this.words)}${after ? `&after=${encodeURIComponent(after)}` : ""}`);
         return { items: answer[which], next: answer.next };
       },
       key: (item) => (which === "inbox" ? `${item.thread}/${item.seq}` : item.row.id),
@@ -59,6 +71,7 @@ export class Messages {
   }
 
   nothing(which) {
+    if (this.words) return node("p", "muted pad", "No message has these words.");
     if (this.box === "dead") return node("p", "muted pad", which === "inbox" ? "Every message got its answer." : "Every answer was delivered.");
     return which === "inbox" ? empty("tray", "Nothing came in yet", "Messages of all channels are listed here from the moment they are stored.") : empty("tray", "Nothing went out yet", "Answers and notices are listed here until the platform has them, and after.");
   }
@@ -130,6 +143,7 @@ export class Messages {
   }
 
   close() {
+    this.closed = true;
     for (const list of this.lists) list.close();
   }
 }

@@ -1,7 +1,7 @@
 // All conversations of all channels, newest first, with what each does right now.
 
 import { Paged } from "./paged.js";
-import { chooser, empty, node, place, pill, when } from "./pieces.js";
+import { chooser, empty, node, place, pill, search, when } from "./pieces.js";
 import { call } from "./wire.js";
 
 const STATES = { running: ["thinking", "busy"], ready: ["waiting its turn", "quiet"], parked: ["asks a person", "warn"] };
@@ -10,7 +10,13 @@ export class Threads {
   constructor(board) {
     this.board = board;
     this.channel = "";
+    this.words = "";
     board.title("Threads");
+    this.field = search("Words in threads", "Search", (words) => {
+      this.words = words;
+      this.again();
+    }, board.body);
+    board.tools.replaceChildren(this.field);
     this.options().catch(() => {}); // without it the list is only not filtered
     this.begin();
   }
@@ -18,14 +24,20 @@ export class Threads {
   async options() {
     const { channels } = await call("/api/v1/channels");
     const names = [...new Set([...channels.map((channel) => channel.name.split("/")[0]), "house"])];
-    this.board.tools.replaceChildren(
+    if (this.closed) return;
+    this.board.tools.append(
       chooser("Channel", [["", "All channels"], ...names.map((name) => [name, name])], this.channel, (value) => {
         this.channel = value;
-        this.list.close();
-        this.board.body.replaceChildren();
-        this.begin();
+        this.again();
       }),
     );
+  }
+
+  again() {
+    if (this.closed) return;
+    this.list.close();
+    this.board.body.replaceChildren();
+    this.begin();
   }
 
   begin() {
@@ -33,12 +45,12 @@ export class Threads {
       label: "Threads",
       scroll: this.board.body,
       fetch: async (after, limit) => {
-        const answer = await call(`/api/v1/sessions?limit=${limit}&channel=${encodeURIComponent(this.channel)}${after ? `&after=${encodeURIComponent(after)}` : ""}`);
+        const answer = await call(`/api/v1/sessions?limit=${limit}&channel=${encodeURIComponent(this.channel)}&text=${encodeURIComponent(this.words)}${after ? `&after=${encodeURIComponent(after)}` : ""}`);
         return { items: answer.sessions, next: answer.next };
       },
       key: (session) => session.thread,
       draw: (session) => this.row(session),
-      nothing: () => empty("threads", "No conversations yet", "Whoever writes to ohmo, in whatever channel, appears here."),
+      nothing: () => this.words ? empty("search", "Nothing fits", "Neither the name or place of a thread nor one of the newest 10 000 messages has these words.") : empty("threads", "No conversations yet", "Whoever writes to ohmo, in whatever channel, appears here."),
     });
     this.list.load().catch((error) => this.board.failed(this.board.body, error));
   }
@@ -76,6 +88,7 @@ export class Threads {
   }
 
   close() {
+    this.closed = true;
     this.list.close();
   }
 }

@@ -13,7 +13,7 @@ from channels.contract import Address, ChatId
 from channels.web.client import place
 from ohmo.contracts.store import PersonRow
 from ohmo.control.server import Doors
-from tests.unit.control.small_house import PERMISSION, T0, SmallHouse
+from tests.unit.control.small_house import PERMISSION, T0, SmallHouse, said
 
 
 @pytest.fixture
@@ -242,3 +242,22 @@ async def test_a_message_that_could_not_be_stored_is_sent_again_later(house: Sma
 async def test_every_answer_has_a_type(client: aiohttp.ClientSession) -> None:
     async with client.get("/api/v1/usage") as response:
         assert json.loads(await response.text())["usage"][0]["type"] == "usage_total"
+
+
+async def test_words_are_looked_for_without_case_and_accents_page_by_page(house: SmallHouse, client: aiohttp.ClientSession) -> None:
+    for number in range(600):
+        house.accept(said(place(f"c{number % 7}"), f"Ngày {number} mới" if number % 100 == 0 else f"line {number}", f"k{number}"))
+
+    async def found(query: str) -> tuple[list[str], str | None]:
+        async with client.get(f"/api/v1/inbox?{query}") as response:
+            page = await response.json()
+        return [row["arrival"]["text"] for row in page["inbox"]], page["next"]
+
+    first, mark = await found("text=MOI+ngay&limit=4")
+    rest, end = await found(f"text=MOI+ngay&limit=4&after={mark}")
+    assert sorted(first + rest) == [f"Ngày {number} mới" for number in range(0, 600, 100)]
+    assert end is None
+    async with client.get("/api/v1/sessions?text=ng%C3%A0y+300") as response:
+        assert [row["address"]["chat"] for row in (await response.json())["sessions"]] == [f"c{300 % 7}"]
+    async with client.get("/api/v1/sessions?text=" + "x" * 201) as response:
+        assert response.status == 400

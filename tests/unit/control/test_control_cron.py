@@ -116,3 +116,31 @@ def test_every_recipe_that_comes_along_is_a_job_as_it_stands(path: Path) -> None
 
 def test_ci_triage_comes_along() -> None:
     assert (BUNDLED / "ci-triage.yaml").exists()
+
+
+async def test_a_preview_says_the_next_runs_in_the_jobs_own_time_and_writes_nothing(
+    client: TestClient[web.Request, web.Application],
+) -> None:
+    seen = await (await client.post("/api/v1/cron", json={**JOB, "preview": True})).json()
+    assert [run["local"] for run in seen["upcoming"]] == [
+        f"{day} 09:00 CST (Asia/Shanghai)"
+        for day in ("Tue 2026-01-06", "Wed 2026-01-07", "Thu 2026-01-08", "Fri 2026-01-09", "Mon 2026-01-12")
+    ]
+    assert seen["upcoming"][0]["at"] == "2026-01-06T01:00:00Z"
+    once = {"name": "one", "at": "2026-01-05 18:00", "prompt": "x", "preview": True}
+    assert len((await (await client.post("/api/v1/cron", json=once)).json())["upcoming"]) == 1
+    assert (await (await client.get("/api/v1/cron")).json())["jobs"] == []
+
+
+async def test_recipes_are_listed_with_what_they_need(client: TestClient[web.Request, web.Application], tmp_path: Path) -> None:
+    (tmp_path / "news.yaml").write_text(
+        "title: What is new\nparameters:\n  repo: {description: owner/name, default: null}\nschedule: 0 9 * * *\nprompt: 'News of {{repo}}?'\n"
+    )
+    (tmp_path / "broken.yaml").write_text("no_such_field: 1\n")
+    listed = (await (await client.get("/api/v1/recipes")).json())["recipes"]
+    assert listed == [
+        {
+            "name": "news", "title": "What is new", "parameters": [{"name": "repo", "description": "owner/name", "default": None}],
+            "schedule": "0 9 * * *", "prompt": "News of {{repo}}?",
+        }
+    ]  # fmt: skip
