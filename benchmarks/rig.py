@@ -131,7 +131,7 @@ class Daemon:
 
     async def start(self) -> None:
         self.started = time.perf_counter()
-        env = {"OHMO_HOME": str(self.home), "PYTHONDONTWRITEBYTECODE": ""}
+        env = {"OHMO_HOME": str(self.home), "PYTHONDONTWRITEBYTECODE": "", "OHMO_DUMPABLE": "1"}  # what it costs is read from outside
         command = [*self.python, "-m", "ohmo", "run"]
         self._child = await self._stack.enter_async_context(process(command, core=self.core, env=env, log=self.home / "stderr.txt"))
 

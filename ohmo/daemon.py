@@ -35,6 +35,7 @@ from ohmo.discovery import load
 from ohmo.failpoints import from_environment
 from ohmo.lifecycle import notify, outcome, signals, supervised, within
 from ohmo.logs import logging_to, terminal
+from ohmo.processes.sealed import seal
 from ohmo.service.heartbeat import heartbeat
 from ohmo.service.rereading import Rereading
 from ohmo.service.starts import Starts
@@ -73,6 +74,7 @@ class Order:
 def serve(config: Config, order: Order) -> int:
     """``ohmo run``: until a signal. Returns the exit code; says what is wrong in one line on stderr."""
     faulthandler.enable()
+    seal(order.environ)
     try:
         seams = Seams(failpoint=from_environment(order.environ), environ=order.environ)
     except ValueError as error:
@@ -126,6 +128,7 @@ class _Word:
 def one_shot(config: Config, environ: Mapping[str, str], *, still: bool = False) -> Generator[Path]:
     """The house in a thread of this process, for one command without a daemon: yields the socket's path. Takes the home's lock meanwhile.
     ``still``: it answers questions about itself, and nothing in it moves. Raises HomeTaken, ConfigError."""
+    seal(environ)
     config.home.prepare()
     config = replace(
         config,

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ohmo.processes.family import adopt_orphans
+from ohmo.processes.sealed import seal
 from ohmo.service.contract import reason_in
 
 FINAL = (0, 1, 2, 3, 75, 78)  # exit codes after which another start would end the same way, or nobody wants one
@@ -115,12 +116,10 @@ class Supervisor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            with suppress(OSError, ValueError):
-                pid = int(os.pread(descriptor, 32, 0))
-                pairs = Path(f"/proc/{pid}/environ").read_text(encoding="utf-8", errors="replace").split("\0")
-                environ = {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
-                if environ.get("OHMO_SERVICE") == "background" and environ.get("NOTIFY_SOCKET", "").startswith("@"):
-                    return pid, environ["NOTIFY_SOCKET"]
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                pid, told = int(os.pread(descriptor, 32, 0)), json.loads(self._state.read_text(encoding="utf-8"))
+                if told["daemon"] == pid and told["socket"].startswith("@"):
+                    return pid, told["socket"]
         finally:
             os.close(descriptor)
         return None
@@ -241,6 +240,7 @@ class Supervisor:
     def _write(self, state: str, detail: str) -> None:
         body = {
             "state": state, "detail": detail, "supervisor": os.getpid(), "daemon": self._daemon, "restarts": self._restarts, "at": time.time(),
+            "socket": self._environ.get("NOTIFY_SOCKET", ""),
         }  # fmt: skip
         unfinished = self._state.with_name(".service.state.new")
         with suppress(OSError):
@@ -294,6 +294,7 @@ def main(arguments: Sequence[str]) -> int:
     except BlockingIOError:
         return 75
     adopt_orphans()
+    seal(os.environ)
     return Supervisor(home, arguments, os.environ, pace_of(os.environ)).run()
 
 
