@@ -38,6 +38,7 @@ from channels.feishu.memory import Names, Own
 from channels.feishu.presses import Presses
 from channels.feishu.streams import BUSY, Streams
 from channels.feishu.typing import Typing
+from channels.lights import Lights
 
 _MESSAGES = "/open-apis/im/v1/messages"
 # "Recall message", "Reply message": recalled, deleted, no such message, no such thread, unsupported by what it was.
@@ -81,7 +82,7 @@ class Feishu:
         self._app = settings.app_id
         self._wire = Wire(settings.app_id, settings.app_secret, settings.domain, self._pace)
         self._names, self._own, self._presses = Names(self._wire), Own(), Presses()
-        self._streams, self._typing = Streams(self._wire, options.clock), Typing(self._wire, self._own)
+        self._streams, self._typing = Streams(self._wire, options.clock), Typing(self._wire, self._own, Lights(options.state))
         self._bot = ""
         self._line: Feed | None = None
         self._quiet_until = 0.0  # monotonic; revisions rest after a rate limit so that final texts get through
@@ -109,7 +110,7 @@ class Feishu:
                 yield
 
     async def receive(self, context: ChannelContext) -> None:
-        await self._typing.tidy(context.state)
+        await self._typing.tidy()
         line, self._line = self._line, None
         clock = self._options.clock
         await Listening(self._wire, context, self._bot, names=self._names, own=self._own, presses=self._presses, clock=clock).run(line)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-from pathlib import Path
-from typing import cast
 
 from channels.contract import Address
 from channels.errors import AuthFailed, ChannelError, Rejected
 from channels.feishu.client import Wire
 from channels.feishu.fields import word
 from channels.feishu.memory import Own
+from channels.lights import Lights
 
 _log = logging.getLogger(__name__)
 EMOJI = "Typing"
@@ -20,12 +17,11 @@ _URI = "/open-apis/im/v1/messages/:message_id/reactions"
 
 
 class Typing:
-    """One reaction for each place at most. They are written down, so that those of a life that was killed are taken back by the next."""
+    """One reaction for each place at most; as a light it is called ``MESSAGE REACTION``."""
 
-    def __init__(self, wire: Wire, own: Own) -> None:
-        self._wire, self._own = wire, own
+    def __init__(self, wire: Wire, own: Own, lights: Lights) -> None:
+        self._wire, self._own, self._lights = wire, own, lights
         self._shown: dict[tuple[str, str | None], tuple[str, str]] = {}  # place -> message, reaction
-        self._file: Path | None = None
         self._allowed = True
 
     async def on(self, address: Address) -> None:
@@ -43,27 +39,20 @@ class Typing:
             return
         if reaction := word(made, "reaction_id"):
             self._shown[place] = (message, reaction)
-            self._write()
+            await self._lights.on(f"{message} {reaction}")
 
     async def off(self, address: Address) -> None:
         shown = self._shown.pop((str(address.chat), address.topic), None)
         if shown is not None:
             await self._take_back(*shown)
-            self._write()
+            await self._lights.off(" ".join(shown))
 
-    async def tidy(self, folder: Path) -> None:
-        """Takes back what an earlier life left, and writes into ``folder`` from now on. Raises AuthFailed."""
-        self._file = folder / "typing.json"
-        try:
-            left = json.loads(self._file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            left = []
-        mine = set(self._shown.values())
-        for one in cast("list[object]", left) if isinstance(left, list) else []:
-            pair = cast("list[object]", one) if isinstance(one, list) else []
-            if len(pair) == 2 and all(isinstance(part, str) for part in pair) and (str(pair[0]), str(pair[1])) not in mine:
-                await self._take_back(str(pair[0]), str(pair[1]))
-        self._write()
+    async def tidy(self) -> None:
+        """Takes back what an earlier life left. Raises AuthFailed."""
+        for light in self._lights.left():
+            message, _, reaction = light.partition(" ")
+            await self._take_back(message, reaction)
+        await self._lights.forget()
 
     async def _take_back(self, message: str, reaction: str) -> None:
         try:
@@ -72,17 +61,3 @@ class Typing:
             raise
         except ChannelError as error:
             _log.info("feishu: the typing reaction on %s stays: %s", message, error)
-
-    def _write(self) -> None:
-        """A full disk costs a reaction that stays, nothing more."""
-        if self._file is None:
-            return
-        try:
-            fresh = self._file.with_suffix(".new")
-            with fresh.open("w", encoding="utf-8") as out:
-                json.dump(list(self._shown.values()), out)
-                out.flush()
-                os.fsync(out.fileno())
-            fresh.replace(self._file)
-        except OSError as error:
-            _log.warning("feishu: %s cannot be written: %s", self._file, error.strerror)

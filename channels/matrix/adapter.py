@@ -27,6 +27,7 @@ from channels.contract import (
     TopicId,
 )
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+from channels.lights import Lights
 from channels.matrix import render
 from channels.matrix.client import MatrixClient
 from channels.matrix.client_wire import Forbidden, SignedOut
@@ -62,6 +63,7 @@ class Matrix:
         self._device = ""
         self._born: dict[str, Any] | None = None  # the homeserver's answer, with its position, when we first connected
         self._max_file = MAX_FILE
+        self._lights = Lights(options.state)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -142,6 +144,12 @@ class Matrix:
     async def receive(self, context: ChannelContext) -> None:
         client, rooms = self._connected()
         assert self._born is not None, "connect() knows the position"
+        for light in self._lights.left():  # a killed life types on for half a minute
+            room = light.partition(" ")[0]
+            if not self._lights.any(f"{room} "):
+                with suppress(Rejected, RateLimited):  # we are no member any more, or the homeserver ends it by itself before we may
+                    await client.typing(room, self.account, False, 0)
+        await self._lights.forget()
         welcome = Welcome(client, rooms, self.account, self._options.invited)
         try:
             await Listening(client, rooms, welcome, self.account, context, self._options.clock).run(self._born)
@@ -227,8 +235,15 @@ class Matrix:
             unchecked.unlink(missing_ok=True)
 
     async def typing(self, address: Address, on: bool) -> None:
+        """Matrix knows of a room whether we type in it, not of a thread: it ends with the last one."""
         client, _ = self._connected()
-        await client.typing(address.chat, self.account, on, int(TYPING.total_seconds() * 1000))
+        light = f"{address.chat} {address.topic or ''}"
+        if on:
+            await self._lights.on(light)
+        else:
+            await self._lights.off(light)
+        if on or not self._lights.any(f"{address.chat} "):
+            await client.typing(address.chat, self.account, on, int(TYPING.total_seconds() * 1000))
 
     async def acknowledge(self, answer: Answer, text: str) -> None:
         """Matrix has no buttons, so nothing waits for this."""

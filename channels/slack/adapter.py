@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -30,6 +31,7 @@ from channels.contract import (
     TopicId,
 )
 from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
+from channels.lights import Lights
 from channels.slack import Settings, render
 from channels.slack.client import Pace, Refused, Wire, need
 from channels.slack.history import next_cursor
@@ -39,6 +41,7 @@ from channels.slack.memory import Names
 from channels.slack.slashes import Slashes
 from channels.slack.streams import Streams
 
+_log = logging.getLogger(__name__)
 _GONE = frozenset({"message_not_found", "file_not_found", "file_deleted", "channel_not_found"})
 _NOT_OURS = frozenset({"not_in_channel", "channel_not_found"})
 _WHISPERED = "E"  # begins the id of an answer that only its person sees
@@ -74,7 +77,7 @@ class Slack:
         self._bot = ""
         self._direct: dict[str, str] = {}  # person -> the direct conversation with them
         self._quiet_until = 0.0  # monotonic; revisions rest after a rate limit so that final texts get through
-        self._can_type = True
+        self._can_type, self._lights = True, Lights(options.state)
         self._streams = Streams(self._wire)
         self._native = options.streaming == "native"
         self.capabilities = replace(CAPABILITIES, revise=None if options.streaming == "off" else CAPABILITIES.revise, appends=self._native)
@@ -99,6 +102,13 @@ class Slack:
             yield
 
     async def receive(self, context: ChannelContext) -> None:
+        for light in self._lights.left():  # the status of a thread whose turn was killed stays for two minutes
+            chat, _, thread = light.partition(" ")
+            try:
+                await self._status(chat, thread, "")
+            except (NotReady, RateLimited, Rejected) as error:
+                _log.info("slack: the status of %s stays: %s", light, error)
+        await self._lights.forget()
         await Listening(
             self._wire, context, (self._account, self._user, self._bot), self._names, self._options, (self._slashes, self._streams)
         ).run()
@@ -223,11 +233,18 @@ class Slack:
         """assistant.threads.setStatus exists in threads only; apps that may not use it are asked once."""
         if address.topic is None or not self._can_type:
             return
-        body: Body = {"channel_id": address.chat, "thread_ts": address.topic, "status": "is thinking…" if on else ""}
+        light = f"{address.chat} {address.topic}"
+        if on:
+            await self._lights.on(light)
         try:
-            await self._wire.write("assistant.threads.setStatus", body, once=False)
+            await self._status(address.chat, address.topic, "is thinking…" if on else "")
         except Refused as refused:
-            self._can_type = refused.word in {"channel_not_found", "invalid_thread_ts"}
+            self._can_type, on = refused.word in {"channel_not_found", "invalid_thread_ts"}, False
+        if not on:
+            await self._lights.off(light)
+
+    async def _status(self, chat: str, thread: str, status: str) -> None:
+        await self._wire.write("assistant.threads.setStatus", {"channel_id": chat, "thread_ts": thread, "status": status}, once=False)
 
     async def acknowledge(self, answer: Answer, text: str) -> None:
         """The press itself is acknowledged by its envelope; this says something that only the person sees (chat.postEphemeral)."""

@@ -22,6 +22,7 @@ from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset
 from ohmo.contracts.store import OutRow, PostRow
 from ohmo.gateway.activity import Activity
 from ohmo.gateway.pace import Pace
+from ohmo.gateway.presence import Presence
 from ohmo.ids import NewId
 from ohmo.lifecycle import failure_of, within
 
@@ -29,7 +30,6 @@ log = structlog.get_logger("ohmo.delivery")
 FIRST_AFTER = 0.7  # seconds of text before a draft is worth a message: short answers come whole
 LEAST = 0.1  # seconds between previews
 REVISION = 10.0  # seconds one revision may take; what follows it waits so long
-OFF = 2.0  # seconds for taking "typing" back
 QUIET = 0.25  # seconds a turn runs before anything is shown of it: an answer that is there by then needs no typing
 REMEMBERED = 1_000  # drafts that may belong to a turn nobody has heard of yet
 _LAST_WORD = re.compile(r"[!-~]{1,400}\Z")
@@ -103,6 +103,7 @@ class Drafts:
         self._standing = standing
         self._way, self._activity, self._sleep, self._now = _possible(channel, way), activity, sleep, now
         self._pace, self._redact = pace, redact
+        self._presence = Presence(channel, name, sleep)
         self._slots: dict[str, _Slot] = {}
         self._seen: dict[str, Receipt] = {}  # the newest drafts that became visible, by row
         self._revising: dict[str, asyncio.Task[Exception | None]] = {}  # by the draft's row
@@ -137,13 +138,14 @@ class Drafts:
         return next((slot.text for slot in list(self._slots.values()) if slot.row == row and slot.text.strip()), None)
 
     async def make_way(self, row: OutRow) -> None:
-        """For delivery, before a row is sent: one that takes a draft's place is not overtaken by an older text of it."""
+        """For delivery, before a row is sent: one that takes a draft's place is not overtaken by an older text of it, nor any by "is typing"."""
         target = row.row.target
         for slot in self._slots.values():
             if target is not None and slot.row == target:
                 slot.over = True
         if target is not None and (revising := self._revising.get(target)) is not None:
             await asyncio.wait([revising])
+        await self._presence.settled(row.row.outbound.address)
 
     def _note(self, thread: str, event: Event, group: asyncio.TaskGroup) -> None:
         if isinstance(event, TurnStarted):
@@ -191,7 +193,7 @@ class Drafts:
 
     async def _live(self, thread: str, slot: _Slot) -> None:
         """One turn's visible life: ends by cancellation at the turn's end."""
-        typing = asyncio.create_task(self._typing(slot.address), name=f"typing.{slot.turn}")
+        typing = asyncio.create_task(self._presence.show(slot.address), name=f"typing.{slot.turn}")
         try:
             if self._way == "preview":
                 await self._previews(slot)
@@ -201,15 +203,6 @@ class Drafts:
         finally:
             typing.cancel()
             await asyncio.wait([typing])
-            if self._channel.capabilities.typing is not None:
-                await failure_of(within(OFF, self._channel.typing(slot.address, False)))
-
-    async def _typing(self, address: Address) -> None:
-        lasts = self._channel.capabilities.typing
-        while lasts is not None:
-            if (error := await failure_of(self._channel.typing(address, True))) is not None:
-                log.debug("typing_failed", channel=self._name, error=str(error))
-            await self._sleep(max(1.0, lasts.total_seconds() * 0.8))
 
     async def _previews(self, slot: _Slot) -> None:
         interval = self._channel.capabilities.revise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import Any
 
 import pytest
@@ -148,11 +149,13 @@ async def types(scene: Scene, on: str) -> bool:
         case "slack":
             states = [args["status"] for method, args in rig.server.calls if method == "assistant.threads.setStatus"]
             return bool(states) and states[-1] != ""
+        case "feishu":
+            return bool(rig.world.reactions)
         case _:
             return bool(rig.proxy.typing) and rig.proxy.typing[-1]
 
 
-@pytest.mark.parametrize("on", ["telegram", "slack", "discord", "matrix"])
+@pytest.mark.parametrize("on", ["telegram", "slack", "discord", "matrix", "feishu"])
 @pytest.mark.parametrize("end", ["answer", "stop"])
 async def test_typing_begins_with_a_turn_and_ends_with_it(stage: Stage, on: str, end: str) -> None:
     async with stage(
@@ -174,6 +177,30 @@ async def test_typing_begins_with_a_turn_and_ends_with_it(stage: Stage, on: str,
             return not await types(scene, on)
 
         await until(f"no typing on {on}", quiet)
+
+
+async def test_typing_of_a_life_that_was_killed_ends_with_the_answers_of_the_next(stage: Stage) -> None:
+    """Where the platform does not end it by itself. The next life answers too fast to type, so nobody else takes it back."""
+    stays = ("slack", "matrix", "feishu")
+    async with stage(*stays, **{on: {"streaming": "off"} for on in stays}) as scene:
+        await scene.daemon.start()
+        root = scene.rigs["slack"].server.workspace.says("D0ADA", "U0ADA", "a root")["ts"]
+        for on in stays:
+            await scene.says("#wait{600}", on=on, topic=root if on == "slack" else None)
+        for on in stays:
+            await until(f"typing on {on}", lambda on=on: types(scene, on))
+        await scene.daemon.kill()
+        scene.model.patient = False  # pyright: ignore[reportAttributeAccessIssue]
+        await scene.daemon.start()
+        await scene.answered()
+        answered = time.monotonic()
+
+        async def quiet() -> bool:
+            return not any([await types(scene, on) for on in stays])
+
+        await until("nobody types", quiet)
+        assert time.monotonic() - answered < 20, "the platforms end it by themselves only after 30 s and more"
+        await scene.check(also=lambda one: "no marker" in one.text)
 
 
 async def _count(scene: Scene, on: str, least: int) -> bool:

@@ -210,7 +210,7 @@ async def test_files_people_sent_are_fetched_within_a_limit(feishu: FeishuRig, c
 
 
 async def test_typing_is_a_reaction_that_goes_away_also_after_a_crash(feishu: FeishuRig, tmp_path: Path) -> None:
-    context, channel = FakeContext(tmp_path), feishu.channel()
+    context, channel = FakeContext(tmp_path), feishu.channel(options=Options(state=tmp_path))
     async with channel.connect():
         task = asyncio.create_task(channel.receive(context))
         await feishu.says("hi", chat="group")
@@ -223,7 +223,7 @@ async def test_typing_is_a_reaction_that_goes_away_also_after_a_crash(feishu: Fe
         await channel.typing(place(channel), True)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    other = feishu.channel()  # the first life ended with a reaction standing
+    other = feishu.channel(options=Options(state=tmp_path))  # the first life ended with a reaction standing
     async with other.connect():
         task = asyncio.create_task(other.receive(context))
         async with asyncio.timeout(20):

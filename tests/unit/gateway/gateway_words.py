@@ -74,12 +74,18 @@ class Odd(FakeChannel):
         super().__init__(platform, capabilities)
         self.rendered: list[Outbound] = []
         self.nonsense: Exception | None = None
+        self.types = asyncio.Event()  # clear: the platform takes its time with "is typing"
+        self.types.set()
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
         self.rendered.append(outbound)
         if self.nonsense is not None:
             raise self.nonsense
         return super().render(outbound)
+
+    async def typing(self, address: Address, on: bool) -> None:
+        await self.types.wait()
+        await super().typing(address, on)
 
 
 @dataclass(slots=True)

@@ -390,3 +390,30 @@ async def test_a_draft_that_can_only_grow_holds_whole_words_of_the_answer_and_no
         for _ in range(5):
             await seen.gate.passes()
         assert seen.revisions()[-1] == "My key: sk-half is"
+
+
+async def test_an_answer_waits_for_the_typing_that_is_on_its_way(stage: Stage) -> None:
+    """Else the platform shows "is typing" again beneath the answer."""
+    async with screen(stage, replace(EDITS, revise=None)) as seen:
+        stage.channel.types.clear()
+        await seen.begins()
+        answer = out(PostRow(ident("answer"), "message", Outbound(place(), "done")))
+        waits = asyncio.create_task(seen.drafts.make_way(answer))
+        await settled()
+        assert not waits.done()
+        stage.channel.types.set()
+        await until(waits.done)
+        assert stage.platform.typing == [(place(), True)]
+
+
+async def test_of_two_turns_in_one_place_the_last_takes_typing_back(stage: Stage) -> None:
+    async with screen(stage, replace(EDITS, revise=None)) as seen:
+        await seen.begins()
+        seen.stream.emit("other", TurnStarted("other", "bob", place()))
+        await until(lambda: "other" in seen.drafts._slots and seen.drafts._slots["other"].life is not None)
+        await settled()
+        seen.say(TurnEnded(TURN, "answered", "x"))
+        await settled()
+        assert (place(), False) not in stage.platform.typing
+        seen.stream.emit("other", TurnEnded("other", "answered", "x"))
+        await until(lambda: stage.platform.typing[-1:] == [(place(), False)])

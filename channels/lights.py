@@ -1,0 +1,78 @@
+"""Indicators that stay on until they are taken back, written down so that the next life takes back what a killed one left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from pathlib import Path
+from typing import cast
+
+_log = logging.getLogger(__name__)
+
+
+class Lights:
+    """Each is a word of the channel's own. ``folder``: the channel's private one, None: nothing is remembered."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._file = folder / "lights.json" if folder is not None else None
+        self._on: set[str] = set()
+        self._writing = asyncio.Lock()
+        self._left = self._read()
+
+    def __contains__(self, light: str) -> bool:
+        return light in self._on
+
+    def any(self, beginning: str) -> bool:
+        return any(light.startswith(beginning) for light in self._on)
+
+    def left(self) -> tuple[str, ...]:
+        """What an earlier life left on and this one did not take up, until ``forget``."""
+        return tuple(sorted(self._left - self._on))
+
+    async def forget(self) -> None:
+        """What an earlier life left on is off."""
+        if self._left:
+            self._left.clear()
+            await self._write()
+
+    async def on(self, light: str) -> None:
+        """Called before the platform is told, so that a death in between leaves a line too many, never one too few."""
+        if light not in self._on:
+            self._on.add(light)
+            await self._write()
+
+    async def off(self, light: str) -> None:
+        if light in self._on:
+            self._on.discard(light)
+            await self._write()
+
+    def _read(self) -> set[str]:
+        if self._file is None:
+            return set()
+        try:
+            found = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return set()
+        return {one for one in cast("list[object]", found) if isinstance(one, str)} if isinstance(found, list) else set()
+
+    async def _write(self) -> None:
+        """A full disk costs an indicator that stays, nothing more."""
+        if self._file is None:
+            return
+        async with self._writing:
+            try:
+                await asyncio.to_thread(_written, self._file, sorted(self._on | self._left))
+            except OSError as error:
+                _log.warning("%s cannot be written: %s", self._file, error.strerror)
+
+
+def _written(file: Path, lights: list[str]) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = file.with_suffix(".new")
+    with fresh.open("w", encoding="utf-8") as out:
+        json.dump(lights, out)
+        out.flush()
+        os.fsync(out.fileno())
+    fresh.replace(file)
