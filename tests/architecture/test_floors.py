@@ -20,6 +20,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.text",
         "channels.quarantine",
         "channels.gaps",
+        "channels.lights",
         "channels.setup",
         "channels.testing",
     ),
