@@ -87,9 +87,9 @@ def serve(config: Config, order: Order) -> int:
             return _say(str(ended), CONFIG)
         case HomeTaken():
             return _say(str(ended), TAKEN)
-        case Fatal():
+        case Fatal() | Unavailable():  # a disk that is full now may have room at the next start
             return _say(str(ended), CRASHED)
-        case OhmoError() | Unavailable():
+        case OhmoError():
             return _say(str(ended), FAILED)
         case _:
             traceback.print_exception(ended)
@@ -319,7 +319,7 @@ async def living(
             yield house, doors
         finally:
             house.truth.ready = False
-            await house.pool.drain(DRAIN)
+            await house.pool.drain(0.0 if store.fatal.done() else DRAIN)  # what runs on a dead store can end nothing any more
             await house.agent.workbench.background.close()
 
 
@@ -339,6 +339,7 @@ def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitab
         ("sessions", house.pool.run),
         ("intake", house.intake.run),
         ("clock", house.clockwatch.run),
+        ("store", house.storewatch.run),
         ("expiry", lambda: _expire(house)),
         ("upkeep", lambda: let_go(config, house.store, house.seams.clock)),
         ("backups", lambda: keep_backups(config, house.notices, house.seams.clock)),

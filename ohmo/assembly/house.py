@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from ohmo.assembly.plans import Plans
 from ohmo.assembly.rulebooks import Elder, Rulebook, Rulebooks, policy_of, rulebook
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.status import Truth
+from ohmo.assembly.storewatch import StoreWatch
 from ohmo.assembly.watching import Sent, WatchedSender
 from ohmo.assembly.webhooks import build_hooks
 from ohmo.bus import MessageBus
@@ -54,12 +55,17 @@ from ohmo.sessions.lateness import late
 from ohmo.sessions.pool import Pool
 from ohmo.sessions.said import Teller
 from ohmo.sessions.session import SessionParts
+from ohmo.store.pulse import Pulse
 
 CONNECTIONS = 100  # whose waits are remembered
 
 
 class HouseStore(Store, Reports, Protocol):
-    """What both drivers are: the durable store and its reports."""
+    """What both drivers are: the durable store, its reports, and whether it takes what is written."""
+
+    pulse: Pulse
+
+    async def watch(self, changed: Callable[[str], Awaitable[None]]) -> None: ...
 
 
 @dataclass(slots=True)
@@ -120,6 +126,7 @@ class House:
     books: Rulebooks
     config: Config
     wired: Wired
+    storewatch: StoreWatch
 
     def tighten(self, config: Config) -> None:
         """``config`` is about to replace this house's: what it forbids is forbidden at once, what it allows waits for new turns. Raises ConfigError."""
@@ -184,6 +191,7 @@ async def build_house(
     truth = Truth(
         store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken), clockwork.scheduler.report,
         config.budgets.day,
+        lambda: store.pulse.away,
     )  # fmt: skip
     desk = HouseDesk(store, store, truth, pool.running_turn, known, clockwork.desk, model.models)
     knot.intake = intake = Intake(
@@ -196,7 +204,24 @@ async def build_house(
     control = _control(config, seams, store, bus, board, access, truth, desk, wired, clockwork, metrics)
     watch = Clockwatch(seams.clock, store.rebase)
     return House(
-        store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams, clockwork, watch, books, config, wired
+        store,
+        bus,
+        pool,
+        intake,
+        questions,
+        board,
+        notices,
+        control,
+        truth,
+        agent,
+        access,
+        seams,
+        clockwork,
+        watch,
+        books,
+        config,
+        wired,
+        StoreWatch(store, notices, board, seams),
     )
 
 
@@ -264,7 +289,7 @@ def _board_parts(
         )  # fmt: skip
 
     menu = [(command.name, command.summary) for command in known.values()]
-    return BoardParts(store, bus.publish, notices, sender, drafts, menu, seams.clock, seams.owner)
+    return BoardParts(store, bus.publish, notices, sender, drafts, menu, seams.clock, seams.owner, store.pulse.here)
 
 
 def _control(

@@ -16,7 +16,7 @@ from ohmo.sessions.pool import Pool
 
 @dataclass(slots=True)
 class Truth:
-    """``ready`` is set by the daemon when store, sessions and control are up."""
+    """``ready`` is set by the daemon when store, sessions and control are up. ``away``: why nothing can be stored, empty while everything is well."""
 
     reports: Reports
     pool: Pool
@@ -27,6 +27,7 @@ class Truth:
     warnings: Callable[[], tuple[str, ...]]
     cron: Callable[[], Mapping[str, int | float | str | None]]
     limit: Budget  # of a day
+    away: Callable[[], str]
     ready: bool = field(default=False)
 
     async def _today(self) -> Mapping[str, int | float | None]:
@@ -44,8 +45,10 @@ class Truth:
         outbox: dict[str, int] = {}
         for (_, state), number in counts.outbox.items():
             outbox[state] = outbox.get(state, 0) + number
+        away = self.away()
+        warnings = (*((f"{away}; no message is accepted until that is mended.",) if away else ()), *self.warnings())
         return HouseStatus(
-            ready=self.ready, version=ohmo.__version__, started=self.started, provider=self.provider, model=self.model,
+            ready=self.ready and not away, version=ohmo.__version__, started=self.started, provider=self.provider, model=self.model,
             channels=self.board.report(), inbox=inbox, outbox=outbox, oldest_waiting=counts.oldest_waiting, turns_running=self.pool.running,
-            turns_parked=counts.turns_parked, cron=self.cron(), budget={"day": await self._today()}, warnings=self.warnings(),
+            turns_parked=counts.turns_parked, cron=self.cron(), budget={"day": await self._today()}, warnings=warnings,
         )  # fmt: skip

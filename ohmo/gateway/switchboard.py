@@ -12,7 +12,7 @@ from typing import cast
 
 import structlog
 
-from channels.contract import Address, Answer, Attachment, Channel, Clock, PersonId, Probed, Whispering
+from channels.contract import Address, Answer, Attachment, Channel, Clock, Outbound, PersonId, Probed, Whispering
 from channels.errors import AuthFailed, ChannelError, NotReady, Unavailable
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.status import ChannelStatus
@@ -31,13 +31,18 @@ PROBE_LIMIT = 30.0  # seconds one such question may take
 STEADY = 120.0  # seconds of a connection that ends an incident
 OPENING = 30  # seconds other channels get to connect before the owner is told through one of them
 TELL_AFTER = 5  # tries of a channel that cannot be reached before the owner hears of it
+SAY_LIMIT = 10.0  # seconds a word that nobody keeps may take
 BUILD_LIMIT = 60.0  # seconds for importing an SDK and building an adapter
+
+
+async def _always() -> None:
+    return
 
 
 @dataclass(frozen=True, slots=True)
 class BoardParts:
     """What every connection is built from. ``sender`` and ``drafts`` make the speaking half for a connected channel. ``sleep`` and ``now`` are
-    in real seconds, ``draw`` gives 0 to 1."""
+    in real seconds, ``draw`` gives 0 to 1. ``storing`` waits until the store takes what is written."""
 
     store: Store
     publish: Publish
@@ -47,6 +52,7 @@ class BoardParts:
     commands: Sequence[tuple[str, str]]
     clock: Clock
     owner: str
+    storing: Callable[[], Awaitable[object]] = _always
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], float] = time.monotonic
     draw: Callable[[], float] = random.random
@@ -92,6 +98,18 @@ class Switchboard:
         channel = self._connected.get((place.channel, place.account))
         if isinstance(channel, Whispering):
             await channel.whisper(place, person, text)
+
+    async def say_now(self, outbound: Outbound, key: str) -> bool:
+        """Said at once and kept nowhere, while the store is away. False: its channel is not connected, or would not."""
+        channel = self._connected.get((outbound.address.channel, outbound.address.account))
+        if channel is None:
+            return False
+
+        async def say() -> None:
+            for number, part in enumerate(channel.render(outbound)):
+                await channel.send(part, f"{key}.{number}", None)
+
+        return await failure_of(within(SAY_LIMIT, say())) is None
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -142,6 +160,7 @@ class Switchboard:
         await self._parts.notices.tell(incident, text, not_through=link.name)
 
     async def _life(self, link: LinkSettings, health: Health) -> None:
+        await self._parts.storing()  # a connection is worth nothing while nothing that it brings can be kept
         channel = await self._build(link)
         if health.state == "standby":  # while another instance speaks to it, the platform is asked nothing
             await self._lease(_lease_name(link, health.account))
@@ -218,6 +237,7 @@ class Switchboard:
             except Unavailable as error:
                 log.error("store_unavailable", doing="receive", error=str(error))
                 await self._parts.sleep(1.0)
+                await self._parts.storing()
             else:
                 raise NotReady("the connection ended")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -22,6 +23,7 @@ from ohmo.store.statements import milliseconds
 from ohmo.store.writer import failure
 
 Migrations = Mapping[int, Sequence[str]]
+WHY = "why.txt"  # beside what was put aside
 PAGE_SIZE = 1024  # a commit writes whole pages: a message costs about 60 KB so, and 170 KB with pages of 4096 bytes
 
 
@@ -42,10 +44,15 @@ def examine(path: Path, clock: Callable[[], datetime], failpoint: Failpoint, mig
     After it, the file exists, is sound and has the present schema. Raises NewerSchema (file untouched), Unavailable (disk)."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
+        if _whole(path).exists():
+            health = _put_aside(path)
+            bring_forward(path, failpoint, migrations)
+            return health
         if not path.exists() and not _log(path).exists():
             create(path, failpoint, migrations)
             return Health("new")
-        if (problem := problem_of(path, newest(migrations))) is None:
+        # SQLite calls a page of the schema that the disk did not give "malformed": only what is seen twice counts as a damage.
+        if (problem := problem_of(path, newest(migrations)) and problem_of(path, newest(migrations))) is None:
             bring_forward(path, failpoint, migrations)
             return Health("sound")
         return _replace(path, problem, clock(), failpoint, migrations, backups)
@@ -59,11 +66,25 @@ def _log(path: Path) -> Path:
 
 def create(path: Path, failpoint: Failpoint, migrations: Migrations) -> None:
     """Made aside and moved into place whole: an empty file under the store's name is always a damage, never a first start cut short."""
+    _move(_made(path, failpoint, migrations), path)
+
+
+def _made(path: Path, failpoint: Failpoint, migrations: Migrations) -> Path:
+    """A new store beside ``path``."""
     draft = path.with_name(path.name + ".new")
     for leftover in (draft, _log(draft), draft.with_name(draft.name + "-shm")):
         leftover.unlink(missing_ok=True)
     draft.touch(mode=0o600)
     bring_forward(draft, failpoint, migrations)
+    return draft
+
+
+def _move(draft: Path, path: Path) -> None:
+    """A whole store under another name, on the disk before anybody relies on it. Raises OSError, sqlite3.Error."""
+    with closing(sqlite3.connect(draft, isolation_level=None, timeout=30)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # closing would do it too, and keep silent when it fails
+    if _log(draft).exists() and _log(draft).stat().st_size:
+        raise OSError(errno.EIO, "its log could not be folded into it", str(draft))
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     draft.replace(path)
@@ -91,16 +112,13 @@ def bring_forward(path: Path, failpoint: Failpoint, migrations: Migrations) -> N
 
 
 def _replace(path: Path, problem: str, now: datetime, failpoint: Failpoint, migrations: Migrations, backups: Path | None) -> Health:
-    """Put the damaged file aside untouched, start a new one, and carry over what can still be read."""
+    """A new store is made of what can still be read, and only when it is whole the damaged file goes aside: a start that dies or fails in the
+    middle finds the damage again, or the whole new store."""
     cell = path.parent / "quarantine" / f"{path.name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
-    cell.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for part in (path, _log(path), path.with_name(path.name + "-shm")):
-        if part.exists():
-            part.replace(cell / part.name)
-    create(path, failpoint, migrations)
-    saved = salvage(cell / path.name, path, milliseconds(now))
+    draft = _made(path, failpoint, migrations)
+    saved = salvage(path, draft, milliseconds(now))
     rows = sum(saved.values())
-    filled, made = fill_in(backups, path, milliseconds(now)) if backups is not None else (0, None)
+    filled, made = fill_in(backups, draft, milliseconds(now)) if backups is not None else (0, None)
     more = (
         f"{filled} more came from the backup of {made:%Y-%m-%d %H:%M} UTC. " if made is not None else "There is no backup to fill in from. "
     )
@@ -108,4 +126,22 @@ def _replace(path: Path, problem: str, now: datetime, failpoint: Failpoint, migr
         f"{path}: damaged ({problem}); it was put aside in {cell}, and {rows} rows could be carried over into a new store. {more}"
         "Messages may be missing: compare with `ohmo inbox audit`, and look into the quarantine before you delete it"
     )
-    return Health("replaced", detail, cell, saved)
+    cell.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (cell / WHY).write_text(detail, encoding="utf-8")
+    _move(draft, _whole(path))
+    return replace(_put_aside(path), saved=saved)
+
+
+def _whole(path: Path) -> Path:
+    """The store that is to take the place of a damaged one."""
+    return path.with_name(path.name + ".whole")
+
+
+def _put_aside(path: Path) -> Health:
+    """The second half of ``_replace``, by whoever comes to it."""
+    cell = max((path.parent / "quarantine").glob(f"{path.name}-*"))
+    for part in (path, _log(path), path.with_name(path.name + "-shm")):
+        if part.exists():
+            part.replace(cell / part.name)
+    _move(_whole(path), path)
+    return Health("replaced", (cell / WHY).read_text(encoding="utf-8"), cell)

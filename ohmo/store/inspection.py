@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,9 @@ from ohmo.store.reports import audit_report
 from ohmo.store.schema import MIGRATIONS, NewerSchema, newest
 from ohmo.store.writer import run
 
+_DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_CODE = re.compile(r"error code=(\d+)")  # of PRAGMA integrity_check, for a page of a tree
+_UNREAD = "failed to get page"  # the same for a page of a list
 FULL_CHECK_BYTES = 64 * 1024 * 1024  # up to this size the indexes are compared with their tables too
 
 
@@ -41,13 +45,29 @@ def problem_of(path: Path, known: int) -> str | None:
                 raise NewerSchema(int(found[0]), known)
             check = "integrity_check" if path.stat().st_size <= FULL_CHECK_BYTES else "quick_check"
             faults = [str(row[0]) for row in connection.execute(f"PRAGMA {check}(1)")]
-            return None if faults == ["ok"] else faults[0].replace("\n", " ")
+            return None if faults == ["ok"] else _damage(faults[0])
     except UnicodeDecodeError:
         return "a name in its schema cannot be read"
     except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGES:
             return str(error)
         raise
+
+
+def _damage(fault: str) -> str:
+    """One line of SQLite's check. Raises sqlite3.OperationalError when it says that a page could not be read just now: that is the disk, and a
+    store that is whole must not be put aside for it."""
+    if (code := _CODE.search(fault)) is not None and int(code[1]) & 0xFF not in _DAMAGES:
+        raise _unread(int(code[1]), fault)
+    if _UNREAD in fault:  # pages that a file does not have are told in other words
+        raise _unread(sqlite3.SQLITE_IOERR_READ, fault)
+    return fault.replace("\n", " ")
+
+
+def _unread(code: int, fault: str) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(fault.replace("\n", " "))
+    error.sqlite_errorcode = code
+    return error
 
 
 def version(path: Path) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -34,18 +34,25 @@ from ohmo.contracts.store import (
 from ohmo.contracts.tool import Verdict
 from ohmo.store import approvals, arrivals, clock, outbox, people, pruning, steps, taking, threads, turns
 from ohmo.store.arrivals import Item
+from ohmo.store.pulse import Felt, Pulse, watch
 from ohmo.store.questions import SqlReports
 from ohmo.store.schedule import SqlJobs
 from ohmo.store.statements import Driver, instant, milliseconds
 
 
 class SqlStore(SqlReports, SqlJobs):
-    """Implements ``Store`` and ``Reports``. ``writer``: the name of this instance's audit chain."""
+    """Implements ``Store`` and ``Reports``. ``writer``: the name of this instance's audit chain. ``pulse``: whether it takes what is written."""
 
     def __init__(self, driver: Driver, *, new_id: Callable[[], str], writer: str, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.pulse = Pulse()
+        driver = Felt(driver, self.pulse)
         SqlReports.__init__(self, driver)
         SqlJobs.__init__(self, driver)
         self._driver, self._new_id, self._writer, self._monotonic = driver, new_id, writer, monotonic
+
+    async def watch(self, changed: Callable[[str], Awaitable[None]]) -> None:
+        """Until cancelled. ``changed`` is told why nothing can be written, and an empty word when it can again."""
+        await watch(self._driver, self.pulse, changed)
 
     # arrivals
     async def accept(self, items: Sequence[Item], cursor: CursorSave | None = None) -> list[Accepted]:

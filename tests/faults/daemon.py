@@ -11,7 +11,7 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,11 @@ class Daemon:
         command: Sequence[str] = (sys.executable, "-m", "ohmo", "run"),
         *,
         name: str = "stderr",
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self.home, self.lives = home, 0
         self._channels, self._command, self._name = channels, command, name
+        self.environ: dict[str, str] = dict(environ or {})
         self._process: asyncio.subprocess.Process | None = None
 
     def twin(self) -> Daemon:
@@ -70,7 +72,13 @@ class Daemon:
     async def start(self, failpoints: str = "", *, ready: bool = True) -> None:
         assert not self.alive
         self.lives += 1
-        environ = {"PATH": os.environ["PATH"], "HOME": str(self.home), "OHMO_HOME": str(self.home), "OHMO_FAILPOINTS": failpoints}
+        environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "OHMO_HOME": str(self.home),
+            "OHMO_FAILPOINTS": failpoints,
+            **self.environ,
+        }
         with (self.home / f"{self._name}.{self.lives:03d}").open("wb") as errors:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, cwd=ROOT, env=environ, stdin=asyncio.subprocess.DEVNULL, stdout=errors, stderr=errors, preexec_fn=_die_with_parent

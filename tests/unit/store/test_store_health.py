@@ -187,3 +187,15 @@ def test_a_first_start_cut_at_any_statement_is_a_first_start_again(tmp_path: Pat
     with pytest.raises(Cut):
         examine(path, lambda: NOW, cut, MIGRATIONS)
     assert look(path).state == "new"
+
+
+async def test_a_replacement_that_was_cut_off_before_its_last_step_is_finished_and_said(tmp_path: Path) -> None:
+    """A start that died here used to find nothing the next time, and began empty without a word."""
+    path = tmp_path / "ohmo.db"
+    await filled(path)
+    noise_in_the_middle(path)
+    whole = look(path)
+    path.rename(path.with_name("ohmo.db.whole"))
+    again = look(path)
+    assert (again.state, again.detail, again.quarantined) == ("replaced", whole.detail, whole.quarantined)
+    assert look(path) == Health("sound")
