@@ -204,25 +204,9 @@ async def build_house(
     control = _control(config, seams, store, bus, board, access, truth, desk, wired, clockwork, metrics)
     watch = Clockwatch(seams.clock, store.rebase)
     return House(
-        store,
-        bus,
-        pool,
-        intake,
-        questions,
-        board,
-        notices,
-        control,
-        truth,
-        agent,
-        access,
-        seams,
-        clockwork,
-        watch,
-        books,
-        config,
-        wired,
+        store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams, clockwork, watch, books, config, wired,
         StoreWatch(store, notices, board, seams),
-    )
+    )  # fmt: skip
 
 
 def _pool(
