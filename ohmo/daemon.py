@@ -26,14 +26,14 @@ from ohmo.assembly.channels import wire
 from ohmo.assembly.house import House, build_house
 from ohmo.assembly.rulebooks import ELDERS, Elder
 from ohmo.assembly.seams import Seams
-from ohmo.assembly.upkeep import keep_backups, let_go
+from ohmo.assembly.upkeep import expiry, keep_backups, let_go
 from ohmo.assembly.watching import spans
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 from ohmo.control.server import Doors
 from ohmo.discovery import load
 from ohmo.failpoints import from_environment
-from ohmo.lifecycle import notify, outcome, signals, supervised, within
+from ohmo.lifecycle import notify, outcome, signals, supervised
 from ohmo.logs import logging_to, terminal
 from ohmo.processes.sealed import seal
 from ohmo.service.heartbeat import heartbeat
@@ -340,7 +340,7 @@ def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitab
         ("intake", house.intake.run),
         ("clock", house.clockwatch.run),
         ("store", house.storewatch.run),
-        ("expiry", lambda: _expire(house)),
+        ("expiry", lambda: expiry(house.store, house.expire, house.seams.clock)),
         ("upkeep", lambda: let_go(config, house.store, house.seams.clock)),
         ("backups", lambda: keep_backups(config, house.notices, house.seams.clock)),
         *([] if config.safe else [("cron", house.clockwork.scheduler.run)]),
@@ -364,24 +364,6 @@ async def _tasks() -> AsyncGenerator[Callable[[str, Callable[[], Awaitable[objec
             _, late = await asyncio.wait([task], timeout=GRACE)
             if late:
                 log.error("task_does_not_end", task=task.get_name(), waited=GRACE)
-
-
-async def _expire(house: House) -> None:
-    """Sleeps until the next question is overdue."""
-    changed = asyncio.Event()
-    stop_hearing = house.store.listen(lambda hints: changed.set() if any(hint.kind in ("approval", "any") for hint in hints) else None)
-    try:
-        while True:
-            changed.clear()
-            deadline = await house.store.next_deadline()
-            wait = 3_600.0 if deadline is None else max(0.0, (deadline - house.seams.clock()).total_seconds())
-            if deadline is not None and wait <= 0:
-                await house.expire()
-                continue
-            with suppress(TimeoutError):
-                await within(min(wait + 0.01, 3_600.0), changed.wait())
-    finally:
-        stop_hearing()
 
 
 async def _warm(house: House) -> None:

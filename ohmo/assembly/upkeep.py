@@ -1,4 +1,4 @@
-"""What a house does for itself while it lives: lets go of what is old, and makes backups."""
+"""What a house does for itself while it lives: ends overdue questions, lets go of what is old, and makes backups."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ohmo.config.load import Config
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Store
 from ohmo.gateway.notices import Notices
+from ohmo.lifecycle import within
 from ohmo.store.archive import backups, make_backup, prune
 
 log = structlog.get_logger("ohmo.upkeep")
@@ -56,6 +57,24 @@ def sweep(folder: Path, before: float, but: Path) -> int:
                 path.unlink()
                 gone += 1
     return gone
+
+
+async def expiry(store: Store, expire: Callable[[], Awaitable[object]], clock: Callable[[], datetime]) -> None:
+    """Sleeps until the next question is overdue; ``expire`` then ends it."""
+    changed = asyncio.Event()
+    stop_hearing = store.listen(lambda hints: changed.set() if any(hint.kind in ("approval", "any") for hint in hints) else None)
+    try:
+        while True:
+            changed.clear()
+            deadline = await store.next_deadline()
+            wait = 3_600.0 if deadline is None else max(0.0, (deadline - clock()).total_seconds())
+            if deadline is not None and wait <= 0:
+                await expire()
+                continue
+            with suppress(TimeoutError):
+                await within(min(wait + 0.01, 3_600.0), changed.wait())
+    finally:
+        stop_hearing()
 
 
 async def keep_backups(config: Config, notices: Notices, clock: Callable[[], datetime], sleep: Sleep = asyncio.sleep) -> None:
