@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,23 @@ class UpgradeFailed(OhmoError):
     """The new version did not prove itself; the old one is back."""
 
 
+CONNECTED_WITHIN = 120.0  # seconds in which every channel that was connected before has to be connected again
+LOOK = 1.0  # seconds between two looks at them
+_FINAL = ("auth_failed", "conflict", "failed", "off")  # states of a channel that waiting does not mend
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What the daemon says of one channel: its state, and in ``detail`` why it is not connected."""
+
+    state: str
+    detail: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """``site``: the site-packages folder ohmo lies in. ``install`` puts the new version there, ``healthy`` says why the new one is not well (empty: it
-    is); both raise OhmoError. ``service`` None: nothing was running."""
+    is), ``channels`` asks the daemon that runs; all raise OhmoError. ``service`` None: nothing was running. ``now`` and ``sleep`` count seconds."""
 
     site: Path
     home: Home
@@ -30,6 +44,9 @@ class Parts:
     healthy: Callable[[], str]
     service: Manager | None
     say: Callable[[str], None]
+    channels: Callable[[], Mapping[str, Connection]]
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
 
 
 class Upgrade:
@@ -37,6 +54,7 @@ class Upgrade:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._before: Mapping[str, Connection] = {}
         self._packages = parts.site.with_name(f".{parts.site.name}.before-upgrade")
         self._state = parts.home.root / "backups" / "before-upgrade"
 
@@ -44,6 +62,7 @@ class Upgrade:
         """Raises UpgradeFailed once the old version is back, with the reason; ServiceFailed when even that does not start."""
         parts = self._parts
         if parts.service is not None:
+            self._before = self._channels()
             parts.say("stopping the service")
             parts.service.stop()
         self._keep()
@@ -64,9 +83,37 @@ class Upgrade:
             if (why := parts.healthy()) or parts.service is None:
                 return why
             parts.service.start()
-            return parts.healthy() or self._steady()
+            return parts.healthy() or self._connected() or self._steady()
         except OhmoError as error:
             return str(error)
+
+    def _connected(self) -> str:
+        """Why a channel that worked before does not work now. One that did not work before holds nothing back, but is named."""
+        parts, until = self._parts, self._parts.now() + CONNECTED_WITHIN
+        needed = {name for name, channel in self._before.items() if channel.state == "connected"}
+        parts.say("waiting until the channels are connected again")
+        while True:
+            seen = self._channels()
+            missing = {name: seen.get(name, Connection("off", "the new version does not know it")) for name in sorted(needed)}
+            missing = {name: channel for name, channel in missing.items() if channel.state != "connected"}
+            if not missing:
+                break
+            final = [name for name, channel in missing.items() if seen and channel.state in _FINAL]
+            if final or parts.now() >= until:
+                name = (final or list(missing))[0]
+                return f"{name} was connected before and is not now: {missing[name].detail or missing[name].state}"
+            parts.sleep(LOOK)
+        for name, channel in seen.items():
+            if channel.state not in ("connected", "off"):
+                parts.say(f"{name} is not connected, as before: {channel.detail or channel.state}")
+        return ""
+
+    def _channels(self) -> Mapping[str, Connection]:
+        """Empty while the daemon does not answer."""
+        try:
+            return self._parts.channels()
+        except OhmoError:
+            return {}
 
     def _steady(self) -> str:
         assert self._parts.service is not None

@@ -13,11 +13,12 @@ import click
 @click.argument("what")
 @click.option("--system", is_flag=True, help="The installation of the system unit (needs root).")
 def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every command file exports
+    from ohmo.cli.client import Client
     from ohmo.config.home import Home, find_home
     from ohmo.service.background import held
     from ohmo.service.choice import Machine, choose, run_command
     from ohmo.service.systemd import SYSTEM_HOME
-    from ohmo.service.upgrading import Parts, Upgrade, UpgradeFailed
+    from ohmo.service.upgrading import Connection, Parts, Upgrade, UpgradeFailed
 
     site, installer = _installation()
     home = Home(SYSTEM_HOME / ".ohmo") if system else find_home(os.environ)
@@ -37,7 +38,11 @@ def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every com
             ran = run_command([sys.executable, "-P", "-m", "ohmo", "config", "check"], 60)
         return "" if ran.code == 0 else f"the new version does not run: {ran.last}"
 
-    Upgrade(Parts(site, home, install, healthy, service if runs else None, click.echo)).run()
+    def channels() -> dict[str, Connection]:
+        found = Client(path=home.socket()).get("/api/v1/status")["channels"]
+        return {name: Connection(channel["state"], channel["detail"]) for name, channel in found.items()}
+
+    Upgrade(Parts(site, home, install, healthy, service if runs else None, click.echo, channels)).run()
     click.echo(f"{run_command([sys.executable, '-P', '-m', 'ohmo', '--version'], 60).last} is in place" + (" and running" if runs else ""))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 
 from ohmo.config.home import Home
 from ohmo.service.contract import Log, ServiceFailed, Standing
-from ohmo.service.upgrading import Parts, Upgrade, UpgradeFailed
+from ohmo.service.upgrading import CONNECTED_WITHIN, Connection, Parts, Upgrade, UpgradeFailed
 
 
 class Service:
@@ -70,6 +70,8 @@ class Scene:
         )
         self.service = Service(self.site, wants)
         self.said: list[str] = []
+        self.time = 0.0
+        self.channels: Callable[[], Mapping[str, Connection]] = lambda: {"web": Connection("connected")}
 
     def sql(self, *statements: str) -> None:
         with closing(sqlite3.connect(self.home.database)) as connection, connection:
@@ -87,7 +89,14 @@ class Scene:
         (self.site / "ohmo" / "added").write_text("new")
 
     def upgrade(self, install: Callable[[], None] | None = None, healthy: Callable[[], str] = lambda: "") -> None:
-        Upgrade(Parts(self.site, self.home, install or self.install_new, healthy, self.service, self.said.append)).run()
+        parts = Parts(
+            self.site, self.home, install or self.install_new, healthy, self.service, self.said.append, self.channels,
+            lambda: self.time, self.pass_time,
+        )  # fmt: skip
+        Upgrade(parts).run()
+
+    def pass_time(self, seconds: float) -> None:
+        self.time += seconds
 
     def is_as_before(self) -> None:
         assert (self.site / "ohmo" / "version").read_text() == "old"
@@ -152,3 +161,44 @@ def test_a_store_the_old_version_cannot_read_is_put_aside_and_the_copy_returns(t
     assert scene.words() == ["before"]
     assert (scene.home.root / "quarantine" / "failed-upgrade" / "ohmo.db").exists()
     assert any("quarantine" in line for line in scene.said)
+
+
+def test_an_upgrade_is_good_only_when_the_channels_are_connected_again(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+
+    def channels() -> Mapping[str, Connection]:
+        if scene.service.running == "":
+            raise ServiceFailed("not running")
+        late = scene.service.running == "old" or scene.time >= 30.0
+        return {"slack": Connection("connected" if late else "reconnecting"), "matrix": Connection("auth_failed", "the token is refused")}
+
+    scene.channels = channels
+    scene.upgrade()
+    assert (scene.service.running, scene.time) == ("new", 30.0)
+    assert "matrix is not connected, as before: the token is refused" in scene.said
+
+
+@pytest.mark.parametrize(
+    ("after", "waited"),
+    [
+        (Connection("reconnecting", "the platform cannot be reached"), CONNECTED_WITHIN),
+        (Connection("failed", "KeyError in the new version"), 0.0),
+        (None, 0.0),
+    ],
+)
+def test_a_version_whose_channel_does_not_come_back_gives_way_to_the_old_one(
+    tmp_path: Path, after: Connection | None, waited: float
+) -> None:
+    scene = Scene(tmp_path)
+
+    def channels() -> Mapping[str, Connection]:
+        web = {"web": Connection("connected")}
+        if scene.service.running == "old":
+            return web | {"slack": Connection("connected")}
+        return web if after is None else web | {"slack": after}
+
+    scene.channels = channels
+    with pytest.raises(UpgradeFailed, match="slack was connected before and is not now"):
+        scene.upgrade()
+    scene.is_as_before()
+    assert scene.time == pytest.approx(waited, abs=1.0)
