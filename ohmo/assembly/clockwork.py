@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,18 +24,23 @@ from ohmo.cron.recipes import BUNDLED
 from ohmo.cron.reporting import Reporter
 from ohmo.cron.scheduler import Scheduler, SchedulerParts
 from ohmo.cron.spec import spec_of
+from ohmo.cron.wakes import place_of
 from ohmo.cron.zones import local_zone, zone_of
-from ohmo.gateway.cards import routed
+from ohmo.gateway.cards import closing, routed
+from ohmo.gateway.errands import Errand, Errands
 from ohmo.gateway.notices import Notices
 
 
 @dataclass(frozen=True, slots=True)
 class ClockLinks:
-    """``publish`` returns after the commit; ``resolve`` reads ``CHANNEL:REST``, ValueError: not now."""
+    """``publish`` returns after the commit; ``resolve`` reads ``CHANNEL:REST``, ValueError: not now. ``reach``: where a person of a channel reads,
+    ValueError or None: not now. ``errands`` is told whose jobs run."""
 
     publish: Callable[[Wake, ThreadSettings | None], Awaitable[Accepted]]
     resolve: Callable[[str], Address]
     notices: Notices
+    reach: Callable[[str, str], Address | None]
+    errands: Errands
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +65,19 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
     zone = zone_name(config, seams)
     wanted = specs(config, zone, seams.clock())
 
+    cards = routed(links.notices.owner_place, links.errands)
+
     async def publish(wake: Wake) -> Accepted:
+        terms = wake.terms
+        if terms is not None:
+            _send(links, wake.place, wake.person, wake.account, terms.place if terms.to is None else None)
         return await links.publish(wake, None)
+
+    async def withdraw(turns: Collection[str]) -> None:
+        close = closing(seams.new_id, "Withdrawn: the job was removed")
+        while asked := [one for one in await store.open_questions() if one.turn in turns and one.state == "asked"]:
+            for one in asked:  # the next one of the same turn is asked when this one has ended
+                await store.answer(one.ask.id, "denied", person="owner", word="the job was removed", card=cards, closing=close)
 
     async def tell(once: str, text: str) -> bool:
         return await links.notices.tell(once, text, once=once)
@@ -68,12 +85,14 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
     desk = CronDesk(
         DeskParts(
             jobs=store, publish=publish, resolve=links.resolve, check_secret=lambda reference: _check(config, reference),
-            recipes=(config.home.root / "recipes", BUNDLED), zone=zone, new_id=seams.new_id, clock=seams.clock,
+            recipes=(config.home.root / "recipes", BUNDLED), zone=zone, new_id=seams.new_id, clock=seams.clock, withdraw=withdraw,
         )
     )  # fmt: skip
 
     async def prepare() -> None:
         await desk.sync(wanted, [job.enabled for job in config.cron.jobs])
+        for row in await desk.list():  # what their runs ask may have outlived the last process
+            _send(links, place_of(row), row.person, row.body.account, row.body.place if row.body.spec.to is None else None)
 
     scheduler = Scheduler(
         SchedulerParts(
@@ -82,7 +101,19 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
         )
     )  # fmt: skip
     reporter = Reporter(store, links.resolve, links.notices.owner_place, config.workspace)
-    return Clockwork(desk, scheduler, reporter, routed(links.notices.owner_place))
+    return Clockwork(desk, scheduler, reporter, cards)
+
+
+def _send(links: ClockLinks, thread: Address, person: str, account: str, asked_from: Address | None) -> None:
+    """A person's job asks where that person made it, else in a chat with that person; the owner's, and one whose person cannot be reached now, asks
+    the owner."""
+    channel, colon, name = person.partition(":")
+    place = asked_from
+    if colon and place is None:
+        with suppress(ValueError):
+            place = links.reach(channel, name)
+    if colon and place is not None and (place.channel, place.account) == (channel, account):
+        links.errands.learn(thread, Errand(person, place))
 
 
 def zone_name(config: Config, seams: Seams) -> str:

@@ -39,6 +39,7 @@ from ohmo.gateway.activity import footnote
 from ohmo.gateway.away import Away
 from ohmo.gateway.cards import closing
 from ohmo.gateway.drafts import Drafts
+from ohmo.gateway.errands import Errands
 from ohmo.gateway.intake import Intake, IntakeParts, Told
 from ohmo.gateway.link import LinkSettings
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
@@ -161,11 +162,12 @@ async def build_house(
     elders: Sequence[Elder] = (),
 ) -> House:
     """Reads who is known; everything else waits for the daemon. ``elders``: earlier configurations of this process."""
-    known, questions = commands(), OpenQuestions(store)
+    errands = Errands()
+    known, questions = commands(), OpenQuestions(store, errands)
     named = roles(config)
     access = Access(
         wired.policy, named, is_command=lambda text: is_order(text, known),
-        open_question=questions.at, in_chat=questions.in_chat, per_person=config.sessions.scope == "per_person",
+        open_question=questions.at, in_chat=questions.in_chat, per_person=config.sessions.scope == "per_person", errand=errands.of,
     )  # fmt: skip
     access.learn(await store.people())
     wired.door.access = access
@@ -180,7 +182,7 @@ async def build_house(
     wired.door.owners, wired.door.model = owners, model.model
     dashboard = INDOORS if wired.browser is None else DASHBOARD
     notices = Notices(store, owners, address_of=knot.address, new_id=seams.new_id, clock=seams.clock, dashboard=dashboard)
-    clockwork = build_clockwork(config, seams, store, ClockLinks(partial(publish_wake, bus), knot.parse, notices))
+    clockwork = build_clockwork(config, seams, store, ClockLinks(partial(publish_wake, bus), knot.parse, notices, knot.address, errands))
     books = Rulebooks(elders)
     agent = build_agent(config, seams, model, store.grants, clockwork.tools(store.thread), books.others)
     fetching = Fetching(Media(config.home.media), knot.fetch)

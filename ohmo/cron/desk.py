@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -40,7 +40,7 @@ OWNER = By()
 @dataclass(frozen=True, slots=True)
 class DeskParts:
     """``zone``: of jobs that name none. ``resolve`` reads ``CHANNEL:REST``, ValueError: not now. ``check_secret`` raises OhmoError when a
-    reference leads to nothing. ``recipes``: folders, the owner's first."""
+    reference leads to nothing. ``recipes``: folders, the owner's first. ``withdraw``: nobody is asked any more what these turns asked."""
 
     jobs: Jobs
     publish: Publish
@@ -50,6 +50,7 @@ class DeskParts:
     zone: str
     new_id: NewId
     clock: Clock
+    withdraw: Callable[[Collection[str]], Awaitable[None]]
 
 
 class CronDesk:
@@ -169,8 +170,14 @@ class CronDesk:
         return row if row.enabled else await self._save(row, replace(row, enabled=True, next_at=first_slot(row.body, self._now())))
 
     async def remove(self, name: str, by: By = OWNER) -> None:
-        row = await self._own(name, by)
-        await self._parts.jobs.remove_job(row.job)
+        await self._remove(await self._own(name, by))
+
+    async def _remove(self, row: JobRow) -> None:
+        """What waits is stopped, what runs ends, and what it asks is not asked any more."""
+        jobs = self._parts.jobs
+        turns = {one.turn for one in await jobs.claimed() if one.job == row.job and one.turn is not None}
+        await jobs.remove_job(row.job)
+        await self._parts.withdraw(turns)
 
     async def run(self, name: str, by: By = OWNER) -> datetime:
         """Now, beside its schedule; returns the instant under which the run stands in the history. BadJob: it runs already."""
@@ -207,7 +214,7 @@ class CronDesk:
         names = {spec.name for spec in wanted}
         for row in known.values():
             if row.origin == "config" and row.name not in names:
-                await jobs.remove_job(row.job)
+                await self._remove(row)
 
     async def _own(self, name: str, by: By) -> JobRow:
         row = await self.job(name, by)

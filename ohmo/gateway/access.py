@@ -10,6 +10,7 @@ from channels.contract import Address, Answer, Edited, Inbound, Reacted, Said
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.store import NOT_ADDRESSED, Asked, Kind, PersonRow, Seat
 from ohmo.contracts.tool import Question
+from ohmo.gateway.errands import Errand
 from ohmo.gateway.reactions import verdict_of
 
 Standing = Literal["guest", "user", "admin", "owner"]
@@ -41,7 +42,8 @@ class Roles:
 class Access:
     """``policy`` of a channel and account; ``is_command`` tells whether a text is one of the house's commands; ``open_question`` the questions
     that wait in a place for somebody's words, ``in_chat`` those of a whole chat
-    (a reaction tells its message, not always its thread). ``per_person``: everybody has a mind of their own in a shared place."""
+    (a reaction tells its message, not always its thread). ``per_person``: everybody has a mind of their own in a shared place. ``errand``: for whom
+    a thread of the house asks."""
 
     def __init__(
         self,
@@ -52,9 +54,11 @@ class Access:
         open_question: Callable[[Address], Sequence[Asked]],
         in_chat: Callable[[Address], Sequence[Asked]] = lambda _: (),
         per_person: bool = False,
+        errand: Callable[[Asked], Errand | None] = lambda _: None,
     ) -> None:
         self._policy, self._roles = policy, roles
         self._is_command, self._open_question, self._in_chat, self._per_person = is_command, open_question, in_chat, per_person
+        self._errand = errand
         self._people: dict[tuple[str, str, str], PersonRow] = {}
         self._coming: Access | None = None
 
@@ -112,6 +116,21 @@ class Access:
             welcome = _open_group(policy, place) and (not policy.people or person in policy.people)
         return self._roles.default if welcome else None
 
+    def of_absent(self, channel: str, account: str, person: str) -> Standing | None:
+        """Of somebody who does not speak just now, such as the person of a job: as they would be heard somewhere in this account."""
+        found = self._of_absent(channel, account, person)
+        return found if self._coming is None else lower(found, self._coming.of_absent(channel, account, person))
+
+    def _of_absent(self, channel: str, account: str, person: str) -> Standing | None:
+        if self.revoked(channel, account, person):
+            return None
+        if (standing := self._standing(channel, account, person)) is not None:
+            return standing
+        policy = self._policy(channel, account)
+        private = policy.dm == "open" or (policy.dm != "off" and person in policy.people)
+        public = policy.groups != "off" and (person in policy.people or (policy.groups == "open" and not policy.people))
+        return self._roles.default if private or public else None
+
     def may_ask_in(self, said: Inbound) -> bool:
         """A stranger who is told a pairing code: only in private, and only where the owner wants to hear of strangers."""
         place = said.address
@@ -136,7 +155,11 @@ class Access:
         standing = self.standing_of(said)
         if standing in ("owner", "admin"):
             return True
-        same_door = asked.address.channel == said.address.channel and asked.address.account == said.address.account
+        place = said.address
+        if (errand := self._errand(asked)) is not None:
+            same_door = (errand.place.channel, errand.place.account) == (place.channel, place.account)
+            return standing == "user" and same_door and errand.person == f"{place.channel}:{said.person.id}"
+        same_door = asked.address.channel == place.channel and asked.address.account == place.account
         return standing == "user" and same_door and asked.person == said.person.id
 
     def standing_of(self, said: Said) -> Standing | None:

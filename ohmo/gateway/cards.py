@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from channels.contract import Address, Choice, Outbound
 from ohmo.contracts.store import Asked, Card, Closing, OutRow, PostRow
+from ohmo.gateway.errands import Errands
 from ohmo.ids import NewId
 
 
@@ -22,16 +23,21 @@ def card(asked: Asked) -> PostRow:
     return PostRow(asked.ask.id, "message", Outbound(asked.address, "\n\n".join(lines), choices=choices), ttl=ttl)
 
 
-def routed(owner: Callable[[], Address]) -> Card:
-    """Cards as above; what a job or a webhook asks, in a thread where nobody sits, goes to the owner."""
+def routed(owner: Callable[[], Address], errands: Errands) -> Card:
+    """Cards as above; what a job or a webhook asks, in a thread where nobody sits, goes to its person, else to the owner."""
 
     def made(asked: Asked) -> PostRow:
         kind, colon, name = asked.address.chat.partition(":")
         if asked.address.channel != "house" or not colon or kind not in ("cron", "hook"):
             return card(asked)
-        row, place = card(asked), owner()
+        row, errand = card(asked), errands.of(asked)
         who = f"The {'job' if kind == 'cron' else 'webhook'} {name} asks:"
-        how = f"Answer with a button, or with `ohmo approvals approve {asked.ask.id}` or `deny`."
+        how = (
+            "Answer with a button."
+            if errand is not None
+            else f"Answer with a button, or with `ohmo approvals approve {asked.ask.id}` or `deny`."
+        )
+        place = errand.place if errand is not None else owner()
         text = row.outbound.text.rpartition("\n\nAnswer ")[0]
         return replace(row, outbound=replace(row.outbound, address=place, text=f"{who}\n\n{text}\n\n{how}"))
 

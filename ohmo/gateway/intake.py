@@ -241,10 +241,12 @@ class Intake:
         parts, here = self._parts, (reacted.address.channel, reacted.address.account, reacted.address.chat)
         verdict = verdict_of(reacted.emoji)
         for asked in await parts.store.open_questions():
-            place, permission = asked.address, asked.state == "asked" and asked.ask.question.kind == "permission"
-            if verdict is None or not permission or (place.channel, place.account, place.chat) != here:
+            if verdict is None or asked.state != "asked" or asked.ask.question.kind != "permission":
                 continue
             row = await parts.store.post_row(asked.ask.id)
+            place = asked.address if row is None else row.row.outbound.address  # a job's card stands where its person is
+            if (place.channel, place.account, place.chat) != here:
+                continue
             shown = [state.receipt.message for state in row.parts if state.receipt is not None] if row is not None else []
             if reacted.message not in shown:
                 continue

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from channels.contract import Address, Clock
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Asked, Grant, Hint, Scope, Store
+from ohmo.gateway.errands import Errands
 from ohmo.ids import NewId
 
 
 class OpenQuestions:
     """Fresh within one read of the store after every commit that concerns approvals."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, errands: Errands) -> None:
+        self._store, self._errands = store, errands
         self._asked: dict[Address, tuple[Asked, ...]] = {}
         self._changed = asyncio.Event()
         self._changed.set()
@@ -26,9 +27,14 @@ class OpenQuestions:
         return self._asked.get(place, ())
 
     def in_chat(self, place: Address) -> tuple[Asked, ...]:
-        """Those of a whole chat, whatever their threads."""
+        """Those whose cards stand in a chat, whatever their threads."""
         here = (place.channel, place.account, place.chat)
-        return tuple(one for where, asked in self._asked.items() if (where.channel, where.account, where.chat) == here for one in asked)
+        shown = ((self._shown_at(one), one) for asked in self._asked.values() for one in asked)
+        return tuple(one for where, one in shown if (where.channel, where.account, where.chat) == here)
+
+    def _shown_at(self, asked: Asked) -> Address:
+        errand = self._errands.of(asked)
+        return asked.address if errand is None else errand.place
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from ohmo.config.home import Home
 from ohmo.contracts.errors import OhmoError
 from ohmo.service.contract import Manager, ServiceFailed
+from ohmo.service.starts import Starts
 
 
 class UpgradeFailed(OhmoError):
@@ -150,6 +151,7 @@ class Upgrade:
                 shutil.copy2(file, parts.home.root / file.name)
             parts.say(f"the new version had changed the store's form: the state of before is back, the changed one lies in {aside}")
         if parts.service is not None:
+            Starts(parts.home.root / "run" / "starts.json").ended()  # the deaths of the new version do not put the old one into safe mode
             parts.service.start()
 
     def _files(self) -> list[Path]:

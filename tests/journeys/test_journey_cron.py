@@ -9,6 +9,7 @@ from typing import Any
 
 from ohmo.assembly.house import House
 from ohmo.contracts.errors import Refused
+from ohmo.cron.desk import By
 from ohmo.providers.scripted import Says
 from ohmo.testing import BIRTH, World, eventually, house
 
@@ -142,6 +143,57 @@ async def test_a_job_asks_its_owner_and_names_what_nobody_allowed(world: Callabl
     assert "Not allowed in time" in said.text
     assert "rm -rf build" in said.text
     assert "touch" not in said.text
+
+
+async def test_a_persons_job_asks_that_person_and_nobody_elses_press_counts(world: Callable[..., World]) -> None:
+    life = world(Says(calls=(("Bash", {"command": "rm -rf build"}),)), "cleaned", config=OWNER)
+    async with house(life) as built:
+        await ready(built)
+        account = built.board.address("fake", "ada").account  # pyright: ignore[reportOptionalMemberAccess]
+        await built.clockwork.desk.create(DAILY, By("fake:ada", account, everything=False))
+        life.clock.tick(3_600)
+        card = await life.hears("The job brief asks:", "ada")
+        assert life.texts("boss") == []
+        await life.platform.presses(card.id, card.choices[0], chat="ada", person="eve")
+        await eventually(lambda: [text for _, text in life.platform.acknowledged] == ["This question is not yours to answer."])
+        assert len(await built.store.open_questions()) == 1
+        await life.platform.presses(card.id, card.choices[0], chat="ada")
+        await life.hears("cleaned", "team")
+
+
+async def test_a_persons_job_that_was_made_in_a_chat_asks_there_also_after_a_restart(world: Callable[..., World]) -> None:
+    asks = Says(calls=(("AskUser", {"question": "which?", "choices": ["a", "b"]}), ("AskUser", {"question": "when?", "choices": ["now"]})))
+    life = world(asks, "thanks", config=OWNER)
+    async with house(life) as built:
+        await ready(built)
+        place = built.board.address("fake", "team")
+        assert place is not None
+        by = By("fake:ada", place.account, everything=False)
+        await built.clockwork.desk.create({**DAILY, "to": None}, by, place=place)
+        life.clock.tick(3_600)
+        await life.hears("which?", "team")
+    async with house(life) as built:
+        await ready(built)
+        card = await life.hears("which?", "team")
+        await life.platform.presses(card.id, card.choices[0], chat="team")
+        card = await life.hears("when?", "team")
+        await life.platform.presses(card.id, card.choices[0], chat="team")
+        await life.hears("thanks", "team")
+    assert life.texts("boss") == []
+
+
+async def test_a_job_that_is_removed_asks_nobody_any_more(world: Callable[..., World]) -> None:
+    calls = (("Bash", {"command": "rm -rf build"}), ("Bash", {"command": "rm -rf dist"}))
+    life = world(Says(calls=calls), "it was not allowed", config=OWNER)
+    async with house(life) as built:
+        await ready(built)
+        await built.clockwork.desk.create(DAILY)
+        life.clock.tick(3_600)
+        await life.hears("The job brief asks:", "boss")
+        await built.clockwork.desk.remove("brief")
+        assert await built.store.open_questions() == []
+        await life.hears("Withdrawn: the job was removed", "boss")
+        await life.hears("it was not allowed", "team")
 
 
 async def test_a_job_that_is_still_running_is_not_run_again(world: Callable[..., World]) -> None:

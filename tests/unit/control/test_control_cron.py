@@ -25,6 +25,10 @@ from ohmo.testing import ManualClock
 JOB = {"name": "ci", "schedule": "0 9 * * 1-5", "tz": "Asia/Shanghai", "prompt": "read CI", "to": "slack:C1", "every": ""}
 
 
+async def _nothing_asked(_: object) -> None:
+    """No run asked anybody anything."""
+
+
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[TestClient[web.Request, web.Application]]:
     clock = ManualClock()
@@ -39,7 +43,7 @@ async def client(tmp_path: Path) -> AsyncIterator[TestClient[web.Request, web.Ap
             raise ValueError(f"{text}: the channel {channel} is not connected")
         return Address("slack", "T1", ChatId(rest))
 
-    desk = CronDesk(DeskParts(store, publish, resolve, lambda _: None, (tmp_path,), "UTC", IdSource(), clock))
+    desk = CronDesk(DeskParts(store, publish, resolve, lambda _: None, (tmp_path,), "UTC", IdSource(), clock, _nothing_asked))
     guard = Guard(Keys("t" * 40), "c", frozenset())
     application = web.Application(middlewares=[guard.middleware()])
     application.add_routes(CronRoutes(desk).routes())

@@ -33,6 +33,10 @@ JOBS: Sequence[dict[str, object]] = (
 )
 
 
+async def _nothing_asked(_: object) -> None:
+    """No run asks anybody anything here."""
+
+
 class Two:
     """The schedulers, and a hand that runs what waits."""
 
@@ -57,7 +61,9 @@ class Two:
         def resolve(text: str) -> Address:
             return Address("fake", "bot", ChatId(text))
 
-        desk = CronDesk(DeskParts(self.store, publish, resolve, lambda _: None, (Path("/nowhere"),), "UTC", self.new_id, self.clock))
+        desk = CronDesk(
+            DeskParts(self.store, publish, resolve, lambda _: None, (Path("/nowhere"),), "UTC", self.new_id, self.clock, _nothing_asked)
+        )
         parts = SchedulerParts(
             self.store, desk, publish, Incidents(self.store, tell, self.store.retry_arrival), self.store.listen, self.clock.alarm, self.clock,
             inert, prepare, steady=lambda: self.clock().timestamp(),

@@ -25,6 +25,7 @@ from ohmo.contracts.store import Ask, Claim, PersonRow, PostRow
 from ohmo.contracts.tool import Question
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.gateway.cards import card, closing
+from ohmo.gateway.errands import Errands
 from ohmo.gateway.intake import Intake, IntakeParts
 from ohmo.gateway.questions import OpenQuestions
 from ohmo.store.memory import MemoryStore
@@ -50,7 +51,7 @@ class House:
 
     def __post_init__(self) -> None:
         self.store = MemoryStore(clock=self.clock)
-        self.questions = OpenQuestions(self.store)
+        self.questions = OpenQuestions(self.store, Errands())
         self.access = Access(
             lambda channel, account: self.policy, Roles(ROLES), is_command=lambda text: (found := parse(text)) is not None and found[0] in KNOWN,
             open_question=self.questions.at,
@@ -503,7 +504,7 @@ class Broken(MemoryStore):
 
 def on(house: House, store: MemoryStore) -> House:
     house.store = store
-    house.questions = OpenQuestions(store)
+    house.questions = OpenQuestions(store, Errands())
     house.intake = house.fresh()
     return house
 

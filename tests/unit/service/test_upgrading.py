@@ -11,6 +11,7 @@ import pytest
 
 from ohmo.config.home import Home
 from ohmo.service.contract import Log, ServiceFailed, Standing
+from ohmo.service.starts import Starts
 from ohmo.service.upgrading import CONNECTED_WITHIN, Connection, Parts, Upgrade, UpgradeFailed
 
 
@@ -118,6 +119,23 @@ def test_a_version_that_does_not_start_gives_way_to_the_old_one(tmp_path: Path) 
     with pytest.raises(UpgradeFailed, match="new is broken"):
         scene.upgrade()
     scene.is_as_before()
+
+
+def test_the_old_version_does_not_come_back_in_safe_mode_for_the_new_ones_deaths(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    starts = Starts(scene.home.root / "run" / "starts.json")
+    (scene.home.root / "run").mkdir()
+
+    def dying(version: str) -> bool:
+        if version == "new":
+            for _ in range(5):
+                starts.begin()
+        return version == "old"
+
+    scene.service = Service(scene.site, dying)
+    with pytest.raises(UpgradeFailed):
+        scene.upgrade()
+    assert starts.begin() is False
 
 
 def test_an_installation_that_fails_half_way_is_taken_back(tmp_path: Path) -> None:

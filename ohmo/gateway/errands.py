@@ -1,0 +1,30 @@
+"""For whom the threads work that nobody sits in front of: what the job of a person asks goes to that person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from channels.contract import Address
+from ohmo.contracts.store import Asked
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """``person``: whose job it is, as CHANNEL:PERSON. ``place``: where that person is asked; its account is the person's."""
+
+    person: str
+    place: Address
+
+
+class Errands:
+    """Kept up by whoever starts such runs; read from the store's writer thread as well."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], Errand] = {}
+
+    def learn(self, thread: Address, errand: Errand) -> None:
+        self._known[thread.chat, errand.person] = errand
+
+    def of(self, asked: Asked) -> Errand | None:
+        """None: the owner is asked, or the thread has people of its own."""
+        return self._known.get((asked.address.chat, asked.person)) if asked.address.channel == "house" else None
