@@ -220,7 +220,7 @@ class Channel(Protocol):
     @property
     def account(self) -> str: ...  # known inside connect(): team, bot or user id; the same for the same account for ever
     def connect(self) -> AbstractAsyncContextManager[None]:
-        """Inside it one can speak. Must prove the credentials (AuthFailed) and bound its own time (NotReady)."""
+        """Inside it one can speak. Must prove the credentials (AuthFailed) and bound its own time (NotReady); RateLimited: not before."""
         ...
 
     async def receive(self, context: ChannelContext) -> None:

@@ -121,8 +121,6 @@ class Matrix:
             raise NotReady(
                 f"channels.matrix.homeserver: {settings.homeserver} does not answer like a Matrix homeserver ({refused})"
             ) from refused
-        except RateLimited as limited:
-            raise NotReady(f"channels.matrix: the homeserver asks us to wait {limited.retry_after:.0f} s before connecting") from limited
         self._account = account
 
     async def _unlock(self, client: MatrixClient, stack: AsyncExitStack) -> Encryption | None:
@@ -138,7 +136,7 @@ class Matrix:
         keys = self._options.state / "keys"
         try:
             return await stack.enter_async_context(made.open(keys, client, self.account, self._device, self._options.clock))
-        except (Rejected, RateLimited) as refused:
+        except Rejected as refused:
             raise NotReady(f"channels.matrix: the homeserver does not take the keys of {self._device}: {refused}") from refused
 
     async def receive(self, context: ChannelContext) -> None:

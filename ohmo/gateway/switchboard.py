@@ -13,7 +13,7 @@ from typing import cast
 import structlog
 
 from channels.contract import Address, Answer, Attachment, Channel, Clock, Outbound, PersonId, Probed, Whispering
-from channels.errors import AuthFailed, ChannelError, NotReady, Unavailable
+from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Unavailable
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import OutRow, Store
@@ -29,6 +29,7 @@ LEASE = 15.0  # seconds
 PROBE = 300.0  # seconds between tries after the platform refused our credentials, and between questions whether it still takes them
 PROBE_LIMIT = 30.0  # seconds one such question may take
 STEADY = 120.0  # seconds of a connection that ends an incident
+USEFUL = 10.0  # seconds of a connection after which its loss is a new one: the next try comes soon again
 OPENING = 30  # seconds other channels get to connect before the owner is told through one of them
 TELL_AFTER = 5  # tries of a channel that cannot be reached before the owner hears of it
 SAY_LIMIT = 10.0  # seconds a word that nobody keeps may take
@@ -66,6 +67,7 @@ class Switchboard:
         self._health = {link.label: Health() for link in links}
         self._connected: dict[tuple[str, str], Channel] = {}
         self._drafts: dict[tuple[str, str], Drafts] = {}
+        self._since: dict[str, float] = {}  # by label: when its connection could speak
 
     def report(self) -> Mapping[str, ChannelStatus]:
         """Health by label."""
@@ -118,12 +120,14 @@ class Switchboard:
                 group.create_task(self._supervise(link), name=f"channel.{link.label}")
 
     async def _supervise(self, link: LinkSettings) -> None:
-        health, attempt = self._health[link.label], 0
+        health, attempt, pause = self._health[link.label], 0, 0.0
         while True:
-            began = self._parts.now()
             error = await failure_of(self._life(link, health))
-            if self._parts.now() - began > STEADY:
+            now = self._parts.now()
+            lived = now - self._since.pop(link.label, now)
+            if lived > max(USEFUL, pause):
                 attempt = 0
+            if lived > STEADY:
                 for incident in ("auth", "down"):
                     self._parts.notices.over(f"{incident}:{link.label}")
             attempt += 1
@@ -149,7 +153,8 @@ class Switchboard:
         if attempt == TELL_AFTER:
             await self._tell(f"down:{link.label}", f"{link.label} cannot be reached: {health.detail}", link)
         # Half of each step is certain: with the whole of it drawn, an hour's outage would see more than a hundred tries.
-        return backoff(attempt - 1, draw=lambda: (1.0 + self._parts.draw()) / 2)
+        pause = backoff(attempt - 1, draw=lambda: (1.0 + self._parts.draw()) / 2)
+        return max(pause, error.retry_after) if isinstance(error, RateLimited) else pause
 
     async def _tell(self, incident: str, text: str, link: LinkSettings) -> None:
         """Through another door than the broken one; at the start the others get a moment to open."""
@@ -171,6 +176,7 @@ class Switchboard:
             generation = await self._lease(name)
             key = (link.name, channel.account)
             self._connected[key] = channel
+            self._since[link.label] = self._parts.now()
             probed, silence = isinstance(channel, Probed), channel.capabilities.silence
             health.connected(self._parts.clock(), account=channel.account, silence=silence, probed=probed)
             log.info("channel_connected", channel=link.label, account=channel.account)

@@ -10,6 +10,7 @@ from tests.faults.conftest import Stage
 @pytest.mark.parametrize(
     "failpoint", ["model.chunk=kill@9", "outbox.before=kill@1", "outbox.committed=kill@1", "send.accepted=kill@1", "send.accepted=kill@2"]
 )
+@pytest.mark.fault("failpoint", on="slack")
 async def test_a_draft_that_was_shown_becomes_the_answer(stage: Stage, failpoint: str) -> None:
     async with stage("slack") as scene:
         await scene.daemon.start(failpoint)
@@ -23,6 +24,7 @@ async def test_a_draft_that_was_shown_becomes_the_answer(stage: Stage, failpoint
 
 
 @pytest.mark.parametrize("failpoint", ["model.chunk=kill@9", "send.accepted=kill@1"])
+@pytest.mark.fault("failpoint", on="feishu")
 async def test_a_streaming_card_that_was_shown_becomes_the_answer(stage: Stage, failpoint: str) -> None:
     async with stage("feishu") as scene:
         await scene.daemon.start(failpoint)

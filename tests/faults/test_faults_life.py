@@ -45,6 +45,7 @@ async def test_a_first_start_that_dies_while_it_makes_the_store_is_made_good_by_
         await scene.check()
 
 
+@pytest.mark.fault(32, on="telegram")
 async def test_a_message_that_ends_the_process_each_time_becomes_a_dead_letter_and_others_go_on(stage: Stage) -> None:
     async with stage("telegram", "web") as scene:  # the owner is told in the browser
         await scene.says("#chunks{8}", answered=False)
@@ -60,6 +61,7 @@ async def test_a_message_that_ends_the_process_each_time_becomes_a_dead_letter_a
         assert "ended the process 8 times" in notices[0]
 
 
+@pytest.mark.fault(32, on="telegram")
 async def test_a_message_whose_turn_raises_three_times_becomes_a_dead_letter_and_others_go_on(stage: Stage, work: Path) -> None:
     async with stage("telegram", **FREELY) as scene:
         await scene.daemon.start("tool.running=raise;model.chunk=raise;outbox.before=raise")
@@ -77,6 +79,7 @@ async def test_a_message_whose_turn_raises_three_times_becomes_a_dead_letter_and
         assert not (work / "counter").exists()
 
 
+@pytest.mark.fault(36, on="telegram")
 async def test_a_thread_that_waits_for_a_tool_holds_up_nobody_else_and_loses_no_later_message(stage: Stage, work: Path) -> None:
     async with stage("telegram", **FREELY) as scene:
         await scene.daemon.start()
@@ -141,6 +144,7 @@ def is_reply(message: Visible) -> bool:
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("command", ["/stop", "/new"])
+@pytest.mark.fault(68, on="telegram")
 async def test_a_command_takes_effect_at_once_whatever_runs(stage: Stage, work: Path, moment: object, command: str) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()
@@ -158,6 +162,7 @@ async def test_a_command_takes_effect_at_once_whatever_runs(stage: Stage, work: 
 
 @pytest.mark.parametrize("moment", [in_the_stream, in_an_approval])
 @pytest.mark.parametrize("failpoint", ["inbound.stored=kill@2", "inbound.received=kill@2"])
+@pytest.mark.fault(68, on="telegram")
 async def test_a_stop_that_met_a_kill_is_carried_out_by_the_next_life(stage: Stage, work: Path, moment: object, failpoint: str) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start(failpoint)

@@ -21,6 +21,7 @@ IN_FLIGHT = {
 
 
 @pytest.mark.parametrize("failpoint", IN_FLIGHT.values(), ids=IN_FLIGHT.keys())
+@pytest.mark.fault("failpoint", on="telegram")
 async def test_50_messages_in_flight_outlive_a_kill(stage: Stage, failpoint: str) -> None:
     async with stage("telegram") as scene:
         await scene.bursts(50, "#pace{0.02}")
@@ -30,6 +31,7 @@ async def test_50_messages_in_flight_outlive_a_kill(stage: Stage, failpoint: str
         await scene.check(repeats=4)
 
 
+@pytest.mark.fault(10, on="slack")
 async def test_50_messages_in_flight_on_slack_are_never_answered_twice(stage: Stage) -> None:
     async with stage("slack") as scene:
         await scene.daemon.start("send.accepted=kill@20")

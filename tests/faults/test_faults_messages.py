@@ -39,18 +39,21 @@ async def survives(scene: Scene, on: str, failpoint: str, within: float = 12) ->
 
 
 @pytest.mark.parametrize("failpoint", PATH)
+@pytest.mark.fault("failpoint", 27, on="telegram")
 async def test_telegram_survives_a_kill_at_every_step(stage: Stage, failpoint: str) -> None:
     async with stage("telegram") as scene:
         await survives(scene, "telegram", failpoint)
 
 
 @pytest.mark.parametrize("failpoint", EVERYWHERE)
+@pytest.mark.fault("failpoint", 27, on="slack")
 async def test_slack_survives_a_kill_at_every_step(stage: Stage, failpoint: str) -> None:
     async with stage("slack") as scene:
         await survives(scene, "slack", failpoint)
 
 
 @pytest.mark.parametrize("failpoint", ["inbound.received=kill@1", *EVERYWHERE])
+@pytest.mark.fault("failpoint", 27, on="discord")
 async def test_discord_survives_a_kill_at_every_step(stage: Stage, failpoint: str) -> None:
     """Also a kill before the very first direct message is stored: the session of the life before still has it."""
     async with stage("discord") as scene:
@@ -58,6 +61,7 @@ async def test_discord_survives_a_kill_at_every_step(stage: Stage, failpoint: st
 
 
 @pytest.mark.parametrize("failpoint", EVERYWHERE)
+@pytest.mark.fault("failpoint", 27, on="feishu")
 async def test_feishu_survives_a_kill_at_every_step(stage: Stage, failpoint: str) -> None:
     async with stage("feishu") as scene:
         await survives(scene, "feishu", failpoint)
@@ -72,6 +76,7 @@ async def test_the_browser_chat_survives_a_kill_at_every_step(stage: Stage, fail
 @pytest.mark.needs("synapse")
 @pytest.mark.xdist_group("synapse")
 @pytest.mark.parametrize("failpoint", EVERYWHERE)
+@pytest.mark.fault("failpoint", 27, on="matrix")
 async def test_matrix_survives_a_kill_at_every_step(stage: Stage, failpoint: str) -> None:
     async with stage("matrix") as scene:
         await survives(scene, "matrix", failpoint)
@@ -80,6 +85,7 @@ async def test_matrix_survives_a_kill_at_every_step(stage: Stage, failpoint: str
 @pytest.mark.needs("synapse")
 @pytest.mark.xdist_group("synapse")
 @pytest.mark.parametrize("failpoint", ["inbound.received=kill@2", *EVERYWHERE])
+@pytest.mark.fault("failpoint", 27, on="matrix")
 async def test_an_encrypted_room_survives_a_kill_at_every_step(home: Path, failpoint: str) -> None:
     """The other side is another maker's client; a lost key would be a lost message, a plain one a broken promise (the rig looks for both)."""
     async with scene(home, {"matrix": encrypted_rig}) as made:

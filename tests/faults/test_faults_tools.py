@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.faults.conftest import Stage
 from tests.faults.scene import Scene
 
@@ -24,6 +26,7 @@ async def counted(scene: Scene, failpoint: str, work: Path) -> tuple[str, int]:
     return told[0], len(counter.read_text().splitlines()) if counter.exists() else 0
 
 
+@pytest.mark.fault(5, on="telegram")
 async def test_a_command_that_had_not_started_is_reported_as_not_executed(stage: Stage, work: Path) -> None:
     async with stage("telegram", **FREELY) as scene:
         told, runs = await counted(scene, "tool.before=kill", work)
@@ -31,6 +34,7 @@ async def test_a_command_that_had_not_started_is_reported_as_not_executed(stage:
         assert runs == 0
 
 
+@pytest.mark.fault(6, on="telegram")
 async def test_a_command_that_had_started_is_never_run_again(stage: Stage, work: Path) -> None:
     async with stage("telegram", **FREELY) as scene:
         told, runs = await counted(scene, "tool.running=kill", work)
@@ -38,6 +42,7 @@ async def test_a_command_that_had_started_is_never_run_again(stage: Stage, work:
         assert runs <= 1
 
 
+@pytest.mark.fault(7, on="telegram")
 async def test_a_command_whose_result_was_not_stored_ran_once(stage: Stage, work: Path) -> None:
     async with stage("telegram", **FREELY) as scene:
         told, runs = await counted(scene, "tool.after=kill", work)
@@ -45,6 +50,7 @@ async def test_a_command_whose_result_was_not_stored_ran_once(stage: Stage, work
         assert runs == 1
 
 
+@pytest.mark.fault(6, on="telegram")
 async def test_a_command_that_is_running_dies_with_the_daemon(stage: Stage, work: Path) -> None:
     async with stage("telegram", **FREELY) as scene:
         await scene.daemon.start()

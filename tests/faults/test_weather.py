@@ -59,4 +59,4 @@ async def test_a_repeated_delivery_starts_the_watch_anew_and_a_lost_one_does_not
     acks.settled("b")
     acks.settled("a")
     assert len(acks.took) == 3
-    assert acks.open == 0
+    assert acks.open == ()

@@ -1,59 +1,25 @@
-"""75 messages in 15 threads over five platforms while connections break, platforms ask to wait and everything is delivered twice."""
+"""Six platforms at once: people who talk through a storm of faults, and people who change their minds."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+import os
+import random
 
-from tests.faults.scene import Scene
+import pytest
+
+from tests.faults.storm import storm
 from tests.journeys_platforms.conftest import Stage
 
-Thread = tuple[str, str, str | None]  # platform, chat, topic
 
-
-async def threads(scene: Scene) -> Sequence[Thread]:
-    """Three of each platform; group threads begin with a mention."""
-    matrix = scene.rigs["matrix"]
-    await matrix.room("group")
-    await matrix.creates("dm:second", "ada")
-    begun = [await scene.says(on="slack", chat="group") for _ in range(2)]
-    root = await matrix.says("a root to talk under", chat="group", mention=False)
-    return [
-        ("telegram", "dm:ada", None),
-        ("telegram", "dm:bob", None),
-        ("telegram", "group", "77"),
-        ("slack", "dm:ada", None),
-        *(("slack", "group", scene.messages[marker]) for marker in begun),
-        ("discord", "dm:ada", None),
-        ("discord", "group", None),
-        ("discord", "group", await scene.rigs["discord"].new_topic("group")),
-        ("matrix", "dm:ada", None),
-        ("matrix", "dm:second", None),
-        ("matrix", "group", root),
-        *(("web", f"dm:page{number}", None) for number in range(3)),
-    ]
-
-
-async def talk(scene: Scene, places: Sequence[Thread], rounds: range) -> None:
-    for number in rounds:
-        for on, chat, topic in places:
-            await scene.says(f"#chunks{{{1 + number % 4}}} #pace{{0.02}}", on=on, chat=chat, topic=topic)
-
-
-async def test_75_messages_in_15_threads_over_five_platforms_are_each_answered_once_in_order(stage: Stage) -> None:
+@pytest.mark.fault(20, 23, 24, 27, on="all")
+async def test_100_messages_in_30_threads_are_each_answered_once_in_order_while_one_call_in_ten_breaks(stage: Stage) -> None:
+    """The small storm; ``python -m tests.faults.storm`` is the long one."""
+    seed = int(os.environ.get("OHMO_FAULTS_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
+    print(f"seed {seed}: OHMO_FAULTS_SEED={seed} repeats this storm")
     async with stage() as scene:
-        rigs = scene.rigs
-        await scene.daemon.start()
-        places = await threads(scene)
-        await talk(scene, places, range(2))
-        await asyncio.gather(*(rigs[on].cut() for on in ("telegram", "slack", "discord", "matrix")))
-        await talk(scene, places, range(2, 3))
-        for on in ("telegram", "slack", "discord", "matrix"):
-            rigs[on].limit_next(1.0)
-        await talk(scene, places, range(3, 5))
-        assert len(scene.words) >= 75
-        await scene.answered()
-        await scene.check(again=True)
+        report = await storm(scene, seed, messages=100, threads=25, faults=0.1, pause=0.05)
+        assert all(report.took.values()), "every platform's acknowledgements were seen"
+        assert sum(weather.met.total() for weather in report.weathers.values()) >= 5
 
 
 async def test_a_message_edited_while_it_waits_is_answered_once_as_it_says_now(stage: Stage) -> None:

@@ -35,6 +35,7 @@ def slack_says(scene: Scene, text: str, files: list[dict[str, object]] | None = 
     scene.rigs["slack"].server.workspace.says("D0ADA", "U0ADA", text, files=files)
 
 
+@pytest.mark.fault(33, on="slack")
 async def test_a_megabyte_of_text_is_answered_in_bounded_memory_and_the_model_is_told_of_the_cut(stage: Stage) -> None:
     async with stage("slack") as scene:
         await scene.daemon.start()
@@ -49,6 +50,7 @@ async def test_a_megabyte_of_text_is_answered_in_bounded_memory_and_the_model_is
         await scene.check(also=lambda one: one.text == "no marker")
 
 
+@pytest.mark.fault(33, on="slack")
 async def test_a_hundred_files_with_one_message_are_all_named_and_answered(stage: Stage) -> None:
     async with stage("slack") as scene:
         await scene.daemon.start()
@@ -64,6 +66,7 @@ async def test_a_hundred_files_with_one_message_are_all_named_and_answered(stage
         await scene.check(also=lambda one: one.text == "no marker")
 
 
+@pytest.mark.fault(33, on="slack")
 async def test_a_file_of_200_megabytes_is_not_fetched_and_it_is_said(stage: Stage) -> None:
     async with stage("slack") as scene:
         await scene.daemon.start()
@@ -88,6 +91,7 @@ BAD = re.compile("[\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e0
 
 
 @pytest.mark.parametrize("on", ["telegram", "slack", "matrix"])
+@pytest.mark.fault(34)
 async def test_strange_words_arrive_clean_and_legal_text_goes_both_ways_unchanged(stage: Stage, on: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()

@@ -165,6 +165,7 @@ async def stop(scene: Scene, on: str) -> None:
 
 
 @pytest.mark.parametrize("on", PLATFORMS)
+@pytest.mark.fault(68)
 async def test_stop_ends_what_runs_and_what_waits_and_is_said(stage: Stage, on: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()

@@ -75,6 +75,7 @@ async def test_on_matrix_one_draft_is_edited_at_its_pace_and_becomes_the_answer(
 
 
 @pytest.mark.parametrize("on", ["slack", "discord", "matrix"])
+@pytest.mark.fault(68)
 async def test_a_draft_of_a_stopped_turn_says_so_and_no_second_message_appears(stage: Stage, on: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
@@ -157,6 +158,7 @@ async def types(scene: Scene, on: str) -> bool:
 
 @pytest.mark.parametrize("on", ["telegram", "slack", "discord", "matrix", "feishu"])
 @pytest.mark.parametrize("end", ["answer", "stop"])
+@pytest.mark.fault(37)
 async def test_typing_begins_with_a_turn_and_ends_with_it(stage: Stage, on: str, end: str) -> None:
     async with stage(
         on, telegram={"streaming": "off"}, slack={"streaming": "off"}, discord={"streaming": "off"}, matrix={"streaming": "off"}

@@ -45,7 +45,10 @@ class Door:
     @web.middleware
     async def _meet(self, request: web.Request, handler: Callable[[web.Request], object]) -> web.StreamResponse:
         async def answer() -> web.StreamResponse:
-            return await handler(request)  # type: ignore[misc]
+            try:
+                return await handler(request)  # type: ignore[misc]
+            except ConnectionError:  # reset by the weather while it was read
+                return web.Response(status=500)
 
         if self.weather is None or request.path.startswith("/control"):
             return await answer()

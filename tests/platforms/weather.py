@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -92,13 +92,6 @@ class Acks:
             self._waiting.pop(key, None)
 
     @property
-    def open(self) -> int:
-        return len(self._waiting)
-
-
-def by_platform(found: dict[str, Weather]) -> dict[str, dict[str, int]]:
-    """Faults that were met, by platform and kind."""
-    table: dict[str, dict[str, int]] = defaultdict(dict)
-    for name, weather in found.items():
-        table[name] = {kind: weather.met[kind] for kind in KINDS}
-    return table
+    def open(self) -> tuple[object, ...]:
+        """What was handed over and is not settled."""
+        return tuple(self._waiting)

@@ -57,6 +57,7 @@ async def heard(context: FakeContext, kind: type) -> list[object]:
      '{"op":0,"t":"MESSAGE_CREATE","s":null,"d":[]}', "[" * 100_000, '{"op":0,"t":"MESSAGE_CREATE","s":null,"d":{"content":"' + "x" * (10 << 20) + '"}}'],
     ids=["cut", "fields missing", "list", "text", "op", "event", "wrong type", "nested", "10 MB"],
 )  # fmt: skip
+@pytest.mark.fault(31)
 async def test_a_frame_nobody_can_read_is_passed_over_and_the_next_message_is_heard(
     discord: DiscordRig, context: FakeContext, raw: str
 ) -> None:
@@ -69,6 +70,7 @@ async def test_a_frame_nobody_can_read_is_passed_over_and_the_next_message_is_he
 
 
 @pytest.mark.parametrize("code", [4000, 4001, 4008, 1000, 4007, 4009])
+@pytest.mark.fault(20)
 async def test_a_closed_connection_is_resumed_or_begun_anew_without_loss(discord: DiscordRig, context: FakeContext, code: int) -> None:
     async with hearing(discord, context) as task:
         await discord.server.gateway.close(code)
@@ -78,6 +80,7 @@ async def test_a_closed_connection_is_resumed_or_begun_anew_without_loss(discord
 
 
 @pytest.mark.parametrize("code", [4004, 4010, 4011, 4012, 4013, 4014])
+@pytest.mark.fault(20)
 async def test_a_fatal_close_code_stops_the_account_with_its_reason(discord: DiscordRig, context: FakeContext, code: int) -> None:
     async with hearing(discord, context) as task:
         await discord.server.gateway.close(code)
@@ -92,6 +95,7 @@ async def test_a_missing_intent_is_explained_when_connecting(discord: DiscordRig
             pass
 
 
+@pytest.mark.fault(29)
 async def test_op_7_resumes_and_an_invalid_session_is_begun_anew_with_its_gap_filled(discord: DiscordRig, context: FakeContext) -> None:
     async with hearing(discord, context) as task:
         discord.server.gateway.order(7)
@@ -121,6 +125,7 @@ async def test_a_login_during_an_outage_is_an_outage(discord: DiscordRig) -> Non
             pass
 
 
+@pytest.mark.fault(22)
 async def test_a_mute_socket_is_noticed_and_resumed(discord: DiscordRig, context: FakeContext) -> None:
     discord.server.gateway.beat = 1000
     async with hearing(discord, context) as task:
@@ -237,6 +242,7 @@ async def test_a_file_is_fetched_also_when_its_address_has_expired(discord: Disc
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 524])
+@pytest.mark.fault(24)
 async def test_a_failed_post_is_ambiguous_at_once_and_its_repeat_shows_one(discord: DiscordRig, status: int) -> None:
     channel = discord.channel(pace=QUICK)
     async with channel.connect():
@@ -250,6 +256,7 @@ async def test_a_failed_post_is_ambiguous_at_once_and_its_repeat_shows_one(disco
 
 
 @pytest.mark.parametrize("via", [True, False])
+@pytest.mark.fault(23)
 async def test_a_rate_limit_is_told_with_and_without_a_via_header(discord: DiscordRig, via: bool) -> None:
     """The SDK sleeps through the first and takes the second for a ban."""
     channel = discord.channel(pace=QUICK)
@@ -261,6 +268,7 @@ async def test_a_rate_limit_is_told_with_and_without_a_via_header(discord: Disco
     assert 3.9 <= limited.value.retry_after <= 5.0
 
 
+@pytest.mark.fault(24)
 async def test_an_answer_that_is_no_json_is_ambiguous(discord: DiscordRig) -> None:
     channel = discord.channel(pace=QUICK)
     async with channel.connect():

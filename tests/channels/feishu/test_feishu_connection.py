@@ -77,6 +77,7 @@ async def test_a_missing_scope_is_named_with_its_page(feishu: FeishuRig) -> None
         (403, AuthFailed, "403"),
     ],
 )
+@pytest.mark.fault(20)
 async def test_every_refusal_of_the_endpoint_has_its_word(feishu: FeishuRig, code: int, failure: type[Exception], words: str) -> None:
     feishu.server.endpoint_code = code
     with pytest.raises(failure, match=words):
@@ -94,6 +95,7 @@ async def test_every_refusal_of_the_endpoint_has_its_word(feishu: FeishuRig, cod
         ({}, NotReady),
     ],
 )
+@pytest.mark.fault(20)
 async def test_a_refused_handshake_is_told_not_swallowed(feishu: FeishuRig, headers: dict[str, str], failure: type[Exception]) -> None:
     feishu.server.handshake = headers
     with pytest.raises(failure):
@@ -119,6 +121,7 @@ async def test_a_hanging_endpoint_neither_stops_the_loop_nor_hangs_for_ever(feis
     assert ticks > 5  # the SDK's own client would have stood still
 
 
+@pytest.mark.fault(20)
 async def test_a_cut_connection_is_noticed_and_nothing_is_missed(feishu: FeishuRig, context: FakeContext) -> None:
     async with receiving(feishu, context) as (_, hearing):
         await feishu.says("before")
@@ -131,6 +134,7 @@ async def test_a_cut_connection_is_noticed_and_nothing_is_missed(feishu: FeishuR
         assert await context.texts(2) == ["before", "said in between"]
 
 
+@pytest.mark.fault(22)
 async def test_a_mute_connection_is_noticed_after_two_silent_pings(feishu: FeishuRig, context: FakeContext) -> None:
     async with receiving(feishu, context, feishu.channel(pace=replace(QUICK, ping=0.3))) as (_, hearing):
         feishu.server.links[-1].deaf = True
@@ -162,6 +166,7 @@ async def test_an_event_is_answered_only_after_it_was_stored(feishu: FeishuRig, 
     assert [(code, data) for _, code, data in feishu.server.kept.answers] == [(200, None)]
 
 
+@pytest.mark.fault(27)
 async def test_what_could_not_be_stored_is_answered_500_and_delivered_again(feishu: FeishuRig, context: FakeContext) -> None:
     async with receiving(feishu, context) as (channel, hearing):
         context.refuse()
@@ -185,6 +190,7 @@ async def test_events_of_other_types_are_answered_and_not_delivered_again(feishu
     assert len(feishu.server.kept.sent) == 2
 
 
+@pytest.mark.fault(31)
 async def test_malformed_frames_and_events_are_kept_aside_and_the_connection_goes_on(feishu: FeishuRig, context: FakeContext) -> None:
     async with receiving(feishu, context):
         head = [("type", "event"), ("message_id", "x"), ("sum", "1"), ("seq", "0")]
@@ -307,6 +313,7 @@ async def test_forwarded_messages_are_read(feishu: FeishuRig, context: FakeConte
     assert text == "[forwarded messages]\nou_bob: look at this"
 
 
+@pytest.mark.fault(26)
 async def test_a_revoked_token_is_replaced_and_the_call_carried_out_once(feishu: FeishuRig, context: FakeContext) -> None:
     async with receiving(feishu, context) as (channel, _):
         feishu.server.forget_tokens()
@@ -326,6 +333,7 @@ async def test_one_token_serves_many_calls_at_once_and_one_connection_each_of_a_
     assert len(feishu.server.kept.clients) <= 4
 
 
+@pytest.mark.fault(23)
 async def test_a_rate_limit_while_connecting_says_how_long(feishu: FeishuRig) -> None:
     feishu.server.faults.append(Fault("limit", 3, lambda _, path: path == "bot/v3/info"))
     with pytest.raises(RateLimited) as limited:
@@ -344,6 +352,7 @@ async def test_proxies_of_the_environment_do_not_divert_loopback(
         assert await context.texts(1) == ["straight"]
 
 
+@pytest.mark.fault(35)
 async def test_a_burst_is_answered_well_within_feishus_three_seconds(feishu: FeishuRig, context: FakeContext) -> None:
     async with receiving(feishu, context):
         began = time.monotonic()

@@ -122,6 +122,7 @@ async def test_revisions_rest_after_a_rate_limit_and_the_final_text_gets_through
     assert await said(feishu) == ["the answer"]
 
 
+@pytest.mark.fault(23)
 async def test_too_many_posts_in_one_second_are_a_rate_limit_of_that_chat_only(feishu: FeishuRig, channel: Feishu) -> None:
     (part,) = channel.render(Outbound(place(channel), "x"))
     sent = await asyncio.gather(*(channel.send(part, f"k.{number}") for number in range(20)), return_exceptions=True)
@@ -140,6 +141,7 @@ async def test_too_many_posts_in_one_second_are_a_rate_limit_of_that_chat_only(f
         (Fault("code", 230049), RateLimited), (Fault("lose"), Ambiguous),
     ],
 )  # fmt: skip
+@pytest.mark.fault(24)
 async def test_every_kind_of_failure_has_its_class(feishu: FeishuRig, channel: Feishu, fault: Fault, failure: type[Exception]) -> None:
     feishu.server.faults.append(Fault(fault.kind, fault.value))
     (part,) = channel.render(Outbound(place(channel), "x"))
@@ -147,6 +149,7 @@ async def test_every_kind_of_failure_has_its_class(feishu: FeishuRig, channel: F
         await channel.send(part, KEY)
 
 
+@pytest.mark.fault(24)
 async def test_a_slow_answer_is_ambiguous_and_its_repeat_shows_one_message(feishu: FeishuRig) -> None:
     channel = feishu.channel(pace=replace(QUICK, call=0.3))
     async with channel.connect():
@@ -209,6 +212,7 @@ async def test_files_people_sent_are_fetched_within_a_limit(feishu: FeishuRig, c
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.fault(37)
 async def test_typing_is_a_reaction_that_goes_away_also_after_a_crash(feishu: FeishuRig, tmp_path: Path) -> None:
     context, channel = FakeContext(tmp_path), feishu.channel(options=Options(state=tmp_path))
     async with channel.connect():
@@ -234,6 +238,7 @@ async def test_typing_is_a_reaction_that_goes_away_also_after_a_crash(feishu: Fe
     assert len(context.arrivals) == 1, "our own reactions are nobody's"
 
 
+@pytest.mark.fault(26)
 async def test_credentials_that_end_in_the_middle_stop_everything_with_one_word(feishu: FeishuRig, channel: Feishu) -> None:
     feishu.server.revoked = True
     (part,) = channel.render(Outbound(place(channel), "x"))

@@ -101,6 +101,7 @@ async def test_encryption_switched_on_while_we_listen_is_heard_of(rig: MatrixRig
             await deliver(channel, Outbound(address, "again"), "01k9y2p7q3r4s5t6v7w8zz")
 
 
+@pytest.mark.fault(29)
 async def test_a_gap_longer_than_a_sync_and_a_page_is_filled_in_order(rig: MatrixRig, context: FakeContext) -> None:
     context.catch_up = (timedelta(hours=1), 1000)
     async with live(rig.channel(), context) as task:
@@ -192,6 +193,7 @@ async def test_a_reply_to_the_bot_in_a_group_addresses_it_and_quotes_it(rig: Mat
     assert (reply.addressed, reply.reply_to, reply.quoted, reply.text) == (True, receipt.message, "the figures", "why?")
 
 
+@pytest.mark.fault(69)
 async def test_what_the_bot_itself_and_other_bots_say_is_not_heard(rig: MatrixRig, context: FakeContext) -> None:
     channel = rig.channel()
     address = await place(rig, channel, context)
@@ -202,6 +204,7 @@ async def test_what_the_bot_itself_and_other_bots_say_is_not_heard(rig: MatrixRi
         assert (await texts(context, 2, task))[1:] == ["marker"]
 
 
+@pytest.mark.fault(31)
 async def test_malformed_events_are_survived(rig: MatrixRig, context: FakeContext) -> None:
     ada, sound = rig._account("ada").user, {"type": "m.room.message", "event_id": "$x", "sender": rig._account("ada").user}
     broken = [
@@ -227,6 +230,7 @@ async def test_malformed_events_are_survived(rig: MatrixRig, context: FakeContex
 
 
 @pytest.mark.parametrize("answer", [b"<html>502</html>", b"\xff\xfe{}", b"[1]", b'{"next_batch": "s', b"[" * 100_000, b"x" * 10_000_000])
+@pytest.mark.fault(31)
 async def test_a_garbled_sync_is_kept_aside_and_the_next_good_one_is_heard(rig: MatrixRig, context: FakeContext, answer: bytes) -> None:
     async with live(rig.channel(), context) as task:
         await rig.says("before")
@@ -295,6 +299,7 @@ async def test_a_mention_is_real_and_an_accidental_room_mention_is_not(rig: Matr
     assert (await rig.call("ada", "GET", f"/rooms/{address.chat}/event/{plain.message}"))["content"]["m.mentions"] == {}
 
 
+@pytest.mark.fault(26)
 async def test_a_token_that_was_really_logged_out_is_reported_at_once(rig: MatrixRig, context: FakeContext) -> None:
     async with live(rig.channel(), context) as task:
         await rig.says("hello")
@@ -339,6 +344,7 @@ async def test_settings_that_cannot_work_say_which_key(rig: MatrixRig) -> None:
                 pass
 
 
+@pytest.mark.fault(29)
 async def test_an_unknown_saved_position_goes_on_from_now(rig: MatrixRig, context: FakeContext) -> None:
     context.cursors["sync"] = json.dumps({"since": "s999_nonsense", "order": 5, "invites": []})
     async with live(rig.channel(), context) as task:

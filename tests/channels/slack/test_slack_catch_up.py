@@ -98,6 +98,7 @@ async def test_a_thread_that_is_older_than_the_window_of_history_is_still_follow
     assert [message.addressed for message in context.messages if message.text == "and on"] == [True]
 
 
+@pytest.mark.fault(28)
 async def test_an_edit_made_meanwhile_arrives_and_equals_the_live_one(slack: SlackRig, context: FakeContext) -> None:
     async with hearing(slack, context):
         message = await slack.says("teh question")
@@ -194,6 +195,7 @@ async def test_live_events_of_a_chat_wait_behind_its_catch_up_and_other_chats_do
     assert direct == ["missed", "live"]
 
 
+@pytest.mark.fault(23)
 async def test_a_rate_limit_of_history_is_waited_for_and_nothing_is_skipped(slack: SlackRig, context: FakeContext) -> None:
     await slack.says("patience")
     for _ in range(3):
@@ -269,6 +271,7 @@ async def test_own_posts_and_slacks_own_lines_of_history_are_no_arrivals_and_oth
     assert {text: said[text] for text in heard(context)} == {"I am a bot": True, "hello": False}
 
 
+@pytest.mark.fault(29)
 async def test_an_event_that_was_lost_although_a_newer_one_was_stored_is_still_fetched(slack: SlackRig, context: FakeContext) -> None:
     async with hearing(slack, context):
         await caught_up(slack, context)
@@ -290,6 +293,7 @@ async def test_a_person_whose_name_cannot_be_had_is_heard_by_id(slack: SlackRig,
     assert context.messages[0].person.name == "U0ADA"
 
 
+@pytest.mark.fault(26)
 async def test_a_revoked_app_is_told_from_a_lost_connection(slack: SlackRig, context: FakeContext) -> None:
     channel = slack.channel()
     async with channel.connect():

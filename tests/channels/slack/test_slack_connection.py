@@ -91,6 +91,7 @@ async def test_connect_bounds_its_own_time(slack: SlackRig) -> None:
             pass
 
 
+@pytest.mark.fault(20)
 async def test_a_refused_handshake_ends_within_the_deadline_and_the_next_try_takes_a_new_ticket(
     slack: SlackRig, context: FakeContext
 ) -> None:
@@ -108,6 +109,7 @@ async def test_a_refused_handshake_ends_within_the_deadline_and_the_next_try_tak
             hearing.cancel()
 
 
+@pytest.mark.fault(20)
 async def test_a_cut_connection_is_noticed_and_nothing_is_missed(slack: SlackRig, context: FakeContext) -> None:
     async with receiving(slack, context) as (_, hearing):
         await slack.cut()
@@ -118,6 +120,7 @@ async def test_a_cut_connection_is_noticed_and_nothing_is_missed(slack: SlackRig
         assert await context.texts(1) == ["said in between"]
 
 
+@pytest.mark.fault(22)
 async def test_a_half_open_socket_is_noticed_after_a_few_silent_pings(slack: SlackRig, context: FakeContext) -> None:
     async with receiving(slack, context, slack.channel(pace=QUICK)) as (_, hearing):
         slack.server.links[-1].deaf = True
@@ -132,6 +135,7 @@ async def test_pongs_are_signs_of_life_in_a_silent_workspace(slack: SlackRig, co
 
 
 @pytest.mark.parametrize("reason", ["refresh_requested", "warning"])
+@pytest.mark.fault(20)
 async def test_a_refresh_opens_the_new_socket_first_and_loses_nothing(slack: SlackRig, context: FakeContext, reason: str) -> None:
     async with receiving(slack, context) as (_, hearing):
         slack.server.refresh(reason, close_after=reason == "refresh_requested")
@@ -150,6 +154,7 @@ async def test_socket_mode_switched_off_is_told_to_the_owner(slack: SlackRig, co
             await asyncio.wait_for(hearing, 10)
 
 
+@pytest.mark.fault(26)
 async def test_a_revoked_token_in_the_middle_is_auth_failed(slack: SlackRig, context: FakeContext) -> None:
     async with receiving(slack, context) as (channel, _):
         slack.server.revoked = True
@@ -215,6 +220,7 @@ async def test_what_could_not_be_stored_is_not_acknowledged_and_comes_again() ->
         assert [message.text for message in context.messages] == ["first", "once more, please"]
 
 
+@pytest.mark.fault(27)
 async def test_an_envelope_nobody_acknowledged_in_three_seconds_comes_again_with_its_attempt() -> None:
     async with rig(Rules(ack_seconds=0.2, retry_after=(0.0, 0.1, 0.1))) as slack:
         context = FakeContext(Path("unused"))
@@ -247,6 +253,7 @@ async def test_every_kind_of_envelope_is_acknowledged(slack: SlackRig, context: 
         {"event": {"type": "reaction_added", "user": "U0ADA", "item": "x"}},
     ],
 )
+@pytest.mark.fault(31)
 async def test_a_malformed_envelope_is_acknowledged_counted_and_survived(
     slack: SlackRig, context: FakeContext, caplog: pytest.LogCaptureFixture, payload: object
 ) -> None:
@@ -262,6 +269,7 @@ async def test_a_malformed_envelope_is_acknowledged_counted_and_survived(
 
 
 @pytest.mark.parametrize("frame", ["", "no json", "{", "[1]", "{}", '{"type": 5}', '{"envelope_id": "e"}', "[" * 100_000])
+@pytest.mark.fault(31)
 async def test_garbage_on_the_socket_is_survived(slack: SlackRig, context: FakeContext, frame: str) -> None:
     async with receiving(slack, context) as (_, hearing):
         slack.server.say_raw(frame)
@@ -272,6 +280,7 @@ async def test_garbage_on_the_socket_is_survived(slack: SlackRig, context: FakeC
     assert kept.read_text() == frame[:4096]
 
 
+@pytest.mark.fault(35)
 async def test_a_burst_of_a_thousand_messages_is_stored_in_order_and_acknowledged(slack: SlackRig, context: FakeContext) -> None:
     async with receiving(slack, context):
         await slack.says("ready?")
@@ -287,6 +296,7 @@ async def test_a_burst_of_a_thousand_messages_is_stored_in_order_and_acknowledge
 # sending
 
 
+@pytest.mark.fault(24)
 async def test_a_lost_answer_is_ambiguous_is_not_repeated_by_itself_and_can_be_found(slack: SlackRig, context: FakeContext) -> None:
     channel = slack.channel()
     async with channel.connect():
@@ -321,6 +331,7 @@ async def test_a_lost_answer_is_ambiguous_is_not_repeated_by_itself_and_can_be_f
         (Fault("status", 404), Rejected),
     ],
 )
+@pytest.mark.fault(25)
 async def test_each_refusal_of_a_post_has_its_class(slack: SlackRig, fault: Fault, expected: type[Exception]) -> None:
     channel = slack.channel()
     async with channel.connect():

@@ -101,6 +101,7 @@ async def test_a_thread_we_posted_into_is_ours_to_hear(slack: SlackRig, channel:
     assert context.messages[-1].addressed
 
 
+@pytest.mark.fault(69)
 async def test_our_own_posts_are_acknowledged_and_no_arrivals_and_other_bots_say_that_they_are_bots(
     slack: SlackRig, channel: Slack, context: FakeContext
 ) -> None:
@@ -258,6 +259,7 @@ async def test_nobody_can_write_a_call_to_everybody_but_a_wanted_mention_arrives
     assert slack.server.workspace.rows["C0GROUP"][-1]["text"] == "<@U0ADA> hey &lt;!channel&gt; &lt;!here&gt; &lt;@U0BOB&gt; &amp; *go*"
 
 
+@pytest.mark.fault(23)
 async def test_revisions_rest_after_a_rate_limit_and_never_fail(slack: SlackRig, channel: Slack) -> None:
     (draft,) = await say(channel, Outbound(DM, "…"))
     await channel.revise(DM, draft, "one")

@@ -122,6 +122,7 @@ async def test_the_poll_after_the_commit_confirms(telegram: TelegramRig, context
         await condition(lambda: not telegram.server.world.queue)
 
 
+@pytest.mark.fault(29)
 async def test_lower_update_numbers_after_a_quiet_week_are_not_thrown_away(telegram: TelegramRig, context: FakeContext) -> None:
     await telegram.says("before the quiet week")
     async with listening(telegram.channel(), context):
@@ -155,6 +156,7 @@ async def test_an_edit_a_reaction_and_a_press_arrive_as_what_they_are(telegram: 
         await channel.acknowledge(answer, "Noted again: too late, and no failure")
 
 
+@pytest.mark.fault(31)
 async def test_malformed_updates_are_kept_aside_and_the_next_good_one_is_heard(telegram: TelegramRig, context: FakeContext) -> None:
     world = telegram.server.world
     for bad in (
@@ -176,6 +178,7 @@ async def test_malformed_updates_are_kept_aside_and_the_next_good_one_is_heard(t
 @pytest.mark.parametrize(
     "answer", [b"<html>502</html>", b"\xff\xfe{}", b"[1]", b'{"ok": true, "result": {}}', b"[" * 100_000, b"x" * 10_000_000]
 )
+@pytest.mark.fault(31)
 async def test_an_answer_that_cannot_be_read_is_kept_aside_and_nothing_of_the_queue_is_lost(
     telegram: TelegramRig, context: FakeContext, answer: bytes
 ) -> None:
@@ -190,6 +193,7 @@ async def test_an_answer_that_cannot_be_read_is_kept_aside_and_nothing_of_the_qu
     assert kept.read_bytes() == answer[:4096]
 
 
+@pytest.mark.fault(27)
 async def test_a_known_message_delivered_again_has_the_same_key(telegram: TelegramRig, context: FakeContext) -> None:
     message = await telegram.says("twice")
     await telegram.redeliver(message)
@@ -214,6 +218,7 @@ async def test_messages_older_than_the_fence_come_as_one_that_says_so(telegram: 
         assert context.arrivals[0].aliases == ("1001/1", "1001/2")
 
 
+@pytest.mark.fault(30)
 async def test_after_more_than_a_day_of_absence_the_gap_is_told_to_the_owner_once(telegram: TelegramRig, context: FakeContext) -> None:
     before = datetime.now(UTC) - timedelta(hours=30)
     context.cursors["seen"] = before.isoformat()
@@ -244,6 +249,7 @@ async def test_updates_older_than_a_day_are_gone_at_telegram(telegram: TelegramR
         assert await context.texts(1) == ["kept"]
 
 
+@pytest.mark.fault(20)
 async def test_a_dropped_connection_ends_receiving_with_not_ready_and_loses_nothing(telegram: TelegramRig, context: FakeContext) -> None:
     channel = telegram.channel()
     async with listening(channel, context) as task:
@@ -284,6 +290,7 @@ async def test_a_poll_of_somebody_else_ends_ours_at_once(telegram: TelegramRig, 
 # Credentials
 
 
+@pytest.mark.fault(26)
 async def test_a_revoked_token_is_auth_failed_everywhere(telegram: TelegramRig, context: FakeContext) -> None:
     channel = telegram.channel()
     async with listening(channel, context) as task:
@@ -323,6 +330,7 @@ async def test_a_server_that_is_no_bot_api_is_not_ready(telegram: TelegramRig) -
 # Speaking
 
 
+@pytest.mark.fault(24, 25)
 async def test_each_failure_of_a_send_says_what_to_do_next(telegram: TelegramRig) -> None:
     channel = telegram.channel()
     async with channel.connect():

@@ -70,6 +70,7 @@ async def test_a_message_that_could_not_be_stored_comes_again_and_arrives_once(r
     assert context.refused == 1
 
 
+@pytest.mark.fault(27)
 async def test_a_message_delivered_again_has_the_same_name(rig: Rig, channel: Channel, context: FakeContext) -> None:
     async with live(channel, context) as task:
         message = await rig.says("hello")
@@ -106,6 +107,7 @@ async def test_what_was_said_while_away_is_fetched_once_and_before_what_follows(
     assert len(set(names)) == 2
 
 
+@pytest.mark.fault(20)
 async def test_a_cut_connection_loses_nothing(rig: Rig, channel: Channel, context: FakeContext) -> None:
     async with live(channel, context) as task:
         await rig.says("before")
@@ -197,6 +199,7 @@ async def test_a_repeat_under_the_same_key_does_what_the_capabilities_say(rig: R
     assert [one.text for one in said] == ["once", "marker"]
 
 
+@pytest.mark.fault(24)
 async def test_a_lost_answer_is_ambiguous_and_settles_without_a_double(rig: Rig, channel: Channel, context: FakeContext) -> None:
     address = await place(rig, channel, context)
     async with channel.connect():
@@ -215,6 +218,7 @@ async def test_a_lost_answer_is_ambiguous_and_settles_without_a_double(rig: Rig,
     assert len(await shown(rig, lambda seen: len(seen) > 0)) == 1
 
 
+@pytest.mark.fault(23)
 async def test_a_rate_limit_says_how_long_to_wait_and_shows_nothing(rig: Rig, channel: Channel, context: FakeContext) -> None:
     address = await place(rig, channel, context)
     async with channel.connect():
@@ -228,6 +232,7 @@ async def test_a_rate_limit_says_how_long_to_wait_and_shows_nothing(rig: Rig, ch
     assert len(await shown(rig, lambda seen: len(seen) > 0)) == 1
 
 
+@pytest.mark.fault(25)
 async def test_refused_content_is_rejected_and_shows_nothing(rig: Rig, channel: Channel, context: FakeContext) -> None:
     address = await place(rig, channel, context)
     async with channel.connect():
@@ -238,6 +243,7 @@ async def test_refused_content_is_rejected_and_shows_nothing(rig: Rig, channel: 
     assert await shown(rig, lambda seen: True) == []
 
 
+@pytest.mark.fault(24)
 async def test_a_send_during_an_outage_fails_as_a_channel_error_and_works_afterwards(
     rig: Rig, channel: Channel, context: FakeContext
 ) -> None:
@@ -254,6 +260,7 @@ async def test_a_send_during_an_outage_fails_as_a_channel_error_and_works_afterw
     assert said.text == "hello"
 
 
+@pytest.mark.fault(26)
 async def test_revoked_credentials_fail_everything_until_they_are_accepted_again(rig: Rig, channel: Channel, context: FakeContext) -> None:
     address = await place(rig, channel, context)
     async with channel.connect():
@@ -270,6 +277,7 @@ async def test_revoked_credentials_fail_everything_until_they_are_accepted_again
         assert (await texts(context, 2, task))[-1] == "welcome back"
 
 
+@pytest.mark.fault(26)
 async def test_a_receiving_channel_notices_that_its_credentials_were_revoked(rig: Rig, channel: Channel, context: FakeContext) -> None:
     async with live(channel, context) as task:
         await rig.says("hello")
@@ -347,6 +355,7 @@ async def test_a_long_code_block_is_split_and_nothing_of_it_is_lost(rig: Rig, ch
 @pytest.mark.parametrize(
     "text", [NASTY, "<b>unclosed", "```\nopen fence", "a\u200db \U0001f468\u200d\U0001f469\u200d\U0001f467 \u0645\u0631\u062d\u0628\u0627"]
 )
+@pytest.mark.fault(34)
 async def test_any_text_is_accepted(rig: Rig, channel: Channel, context: FakeContext, text: str) -> None:
     address = await place(rig, channel, context)
     async with channel.connect():

@@ -12,6 +12,7 @@ from aiohttp import WSMsgType, web
 
 from tests.platforms.discord.rules import Rules
 from tests.platforms.discord.world import APPLICATION, BOT, CONTENT, GUILD, Body, Session, World
+from tests.platforms.weather import Acks
 
 
 class Gateway:
@@ -28,6 +29,7 @@ class Gateway:
         self.heartbeats = 0
         self.codes: list[int | None] = []  # with which the app closed
         self.connections: list[Connection] = []
+        self.acks = Acks()  # of people's messages; whoever looks into the app's store settles them
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if self.refuse:
@@ -82,6 +84,7 @@ class Connection:
                     self._out.put_nowait(code)
         finally:
             writing.cancel()
+            self.gateway.acks.lost()
             if self._session is not None:
                 if self._session.send == self.send:
                     self._session.send = None
@@ -89,6 +92,8 @@ class Connection:
                     self.gateway.world.sessions.pop(self._session.id, None)
 
     def send(self, body: Body) -> None:
+        if body["t"] == "MESSAGE_CREATE" and body["d"]["author"]["id"] != BOT["id"]:
+            self.gateway.acks.handed(body["d"]["id"])
         self.raw(json.dumps(body))
 
     def raw(self, raw: str | bytes) -> None:

@@ -31,7 +31,9 @@ class SlackRig:
         words = escape(text)
         if mention and not chat.startswith("dm:"):
             words = f"<@{BOT}> {words}"
-        return self.server.workspace.says(CHATS[chat], PEOPLE[person], words, topic)["ts"]
+        place = self.server.workspace.place(chat)
+        user = PEOPLE[person] if chat in CHATS else self.server.workspace.chats[place].get("user", PEOPLE[person])
+        return self.server.workspace.says(place, user, words, topic)["ts"]
 
     async def edits(self, message: str, text: str, *, chat: str = "dm:ada") -> None:
         self.server.workspace.changes(CHATS[chat], message, escape(text))
@@ -90,11 +92,11 @@ class SlackRig:
         return thread
 
     async def visible(self, chat: str = "dm:ada") -> Sequence[Visible]:
-        return [shown(row) for row in self.server.workspace.rows[CHATS[chat]]]
+        return [shown(row) for row in self.server.workspace.rows[self.server.workspace.place(chat)]]
 
     async def redeliver(self, message: str, *, chat: str = "dm:ada") -> None:
-        row = self.server.workspace.row(CHATS[chat], message)
-        self.server.workspace.announce(CHATS[chat], row)
+        place = self.server.workspace.place(chat)
+        self.server.workspace.announce(place, self.server.workspace.row(place, message))
 
     async def cut(self) -> None:
         self.server.cut()

@@ -70,6 +70,19 @@ class Workspace:
             self.chats[chat]["user"] = user
         self.rows[chat] = []
 
+    def place(self, name: str) -> str:
+        """A conversation by its name in tests; ``dm:N`` is somebody new, ``group:N`` a new channel."""
+        if name in CHATS:
+            return CHATS[name]
+        kind, _, number = name.partition(":")
+        chat = f"{'D' if kind == 'dm' else 'C'}{number}"
+        if chat not in self.chats:
+            person = f"U{number}" if kind == "dm" else None
+            if person is not None:
+                self.users[person] = f"person{number}"
+            self.add_chat(chat, name, user=person)
+        return chat
+
     def ts(self) -> str:
         """Message ts: unique inside the workspace here, and growing."""
         self._last = max(self._last + 100, int(self.clock() * 1_000_000))

@@ -15,7 +15,7 @@ import pytest
 from gateway_words import SAFE, Clock, Odd, ended, ident, place, post, until
 
 from channels.contract import Address, Answer, Arrival, ChannelContext, Inbound, Person, PersonId
-from channels.errors import AuthFailed, NotReady, Unavailable
+from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable
 from channels.testing import FakePlatform
 from ohmo.bus.events import EventStream
 from ohmo.contracts.store import Accepted, CursorSave
@@ -255,6 +255,32 @@ async def test_a_connection_that_falls_at_once_each_time_is_slowed_down_too(boar
         await board.time.run_to(HOUR)
         assert board.connects() <= 100
         assert len(await board.notices()) == 1
+
+
+async def test_a_connection_that_was_of_use_is_tried_again_soon_however_often_it_falls(board: Board) -> None:
+    async def falls(context: ChannelContext) -> None:
+        del context
+        await board.time.sleep(20.0)
+        raise NotReady("closed")
+
+    board.listens = falls
+    async with board.running("fake"):
+        await board.time.run_to(600.0)
+        assert board.connects() >= 28  # twenty seconds each, and never more than one or two between
+        assert await board.notices() == []
+
+
+async def test_a_platform_that_asks_us_to_wait_before_connecting_is_left_alone_so_long(board: Board) -> None:
+    async def limited(context: ChannelContext) -> None:
+        del context
+        raise RateLimited(40.0)
+
+    board.listens = limited
+    async with board.running("fake"):
+        await board.time.run_to(39.0)
+        assert board.connects() == 1
+        await board.time.run_to(41.0)
+        assert board.connects() == 2
 
 
 async def test_refused_credentials_are_tried_every_five_minutes_and_told_once_through_another_door(board: Board) -> None:

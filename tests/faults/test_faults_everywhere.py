@@ -1,0 +1,50 @@
+"""Rows 1, 3, 5, 6 and 7 on every platform: one home whose daemon dies at each of these steps in turn, with commands on their way that must not run twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import RIGS, Stage
+from tests.faults.scene import Scene
+
+FREELY = {"permissions": {"mode": "full_auto"}, "access": {"default_role": "admin"}}
+
+
+def runs(counter: Path) -> int:
+    return len(counter.read_text().splitlines()) if counter.exists() else 0
+
+
+async def dies_with(scene: Scene, counter: Path, on: str) -> str:
+    """Says something that runs a command, when nothing else is on its way; the daemon does not outlive it."""
+    await scene.answered()
+    await scene.quiet()
+    marker = await scene.says(f"#run{{echo x >> {counter}}}", on=on)
+    await scene.daemon.died()
+    return marker
+
+
+@pytest.mark.fault(1, 3, 5, 6, 7)
+@pytest.mark.parametrize("on", [pytest.param(on, marks=[pytest.mark.needs("synapse")] if on == "matrix" else []) for on in RIGS])
+async def test_deaths_on_the_way_in_and_around_a_command_lose_nothing_and_run_nothing_twice(stage: Stage, work: Path, on: str) -> None:
+    async with stage(on, **FREELY) as scene:
+        await scene.daemon.start(f"inbound.received=kill@{3 if on == 'feishu' else 2}")  # Feishu's catch-up saves its position first
+        await scene.says("known to each other", on=on)  # Discord tells nobody of a first message that was said to a dead process
+        first = await dies_with(scene, work / "first", on)
+        for failpoint in ("turn.claim=kill", "tool.before=kill"):  # the same message goes on, and dies again
+            await scene.daemon.start(failpoint, ready=False)
+            await scene.daemon.died()
+        await scene.daemon.start("tool.running=kill")
+        second = await dies_with(scene, work / "second", on)
+        await scene.daemon.start("tool.after=kill")
+        third = await dies_with(scene, work / "third", on)
+        await scene.daemon.start()
+        await scene.check(again=True)
+        assert [
+            "not executed" in scene.told(first)[0],
+            "effect is unknown" in scene.told(second)[0],
+            "effect is unknown" in scene.told(third)[0],
+        ] == [True] * 3
+        assert (runs(work / "first"), runs(work / "third")) == (0, 1)
+        assert runs(work / "second") <= 1
