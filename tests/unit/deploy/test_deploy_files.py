@@ -62,6 +62,22 @@ def test_the_kustomization_names_every_manifest_but_the_secret() -> None:
     assert named == {path.name for path in manifests()} - {"secret.example.yaml"}
 
 
+def test_kustomize_builds_what_validates(tmp_path: Path) -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not here; every manifest is validated by itself")
+    built = subprocess.run([kubectl, "kustomize", str(KUBERNETES)], capture_output=True, text=True, timeout=60, check=False)
+    assert built.returncode == 0, built.stderr
+    whole = tmp_path / "built.yaml"
+    whole.write_text(built.stdout, encoding="utf-8")
+    found = subprocess.run([tool("kubernetes-validate"), "--strict", str(whole)], capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    parts: list[Any] = list(YAML(typ="safe", pure=True).load_all(built.stdout))
+    assert {part["metadata"].get("namespace", part["metadata"]["name"]) for part in parts} == {"ohmo"}
+    stateful = next(part for part in parts if part["kind"] == "StatefulSet")
+    assert stateful["spec"]["template"]["spec"]["containers"][0]["image"] == "ohmo:0.1.0"
+
+
 def test_the_pod_meets_the_restricted_standard_and_asks_for_what_the_readme_says() -> None:
     spec = yaml(KUBERNETES / "statefulset.yaml")["spec"]
     assert spec["replicas"] == 1

@@ -159,6 +159,32 @@ def test_the_plist_comes_back_as_it_was_written_and_restarts_only_failures(tmp_p
     assert not [key for key in found["EnvironmentVariables"] if "TOKEN" in key or "KEY" in key]
 
 
+# launchd.plist(5): the keys ohmo uses and the type each has to have; launchd ignores what it does not know, and refuses a wrong type.
+LAUNCHD = {
+    "Label": str, "ProgramArguments": list, "EnvironmentVariables": dict, "WorkingDirectory": str, "RunAtLoad": bool, "KeepAlive": dict,
+    "ThrottleInterval": int, "ExitTimeOut": int, "ProcessType": str, "Umask": int, "StandardOutPath": str, "StandardErrorPath": str,
+}  # fmt: skip
+
+
+def test_the_installed_plist_keeps_the_rules_of_launchd_and_survives_strange_paths(tmp_path: Path) -> None:
+    strange = tmp_path / "a & b <c> 'ü' \"d\""
+    strange.mkdir()
+    plan = plan_of(strange)
+    (plan.home.root / "run").mkdir(parents=True, exist_ok=True)
+    Launchd(plan, Hands({}), strange / "agents", Background(plan, {})).install()
+    file = strange / "agents" / f"{LABEL}.plist"
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN"')
+    assert (file.stat().st_mode & 0o777) == 0o644  # launchctl refuses an agent that others can write
+    found = plistlib.loads(file.read_bytes())
+    assert {key: type(value) for key, value in found.items()} == LAUNCHD
+    assert found == plistlib.loads(plistlib.dumps(found, fmt=plistlib.FMT_BINARY))  # as plutil -convert does
+    assert all(isinstance(word, str) and word for word in (*found["ProgramArguments"], *found["EnvironmentVariables"].values()))
+    for path in (found["ProgramArguments"][0], found["WorkingDirectory"], found["StandardOutPath"], found["StandardErrorPath"]):
+        assert path.startswith("/")  # neither ~ nor $HOME is expanded
+    assert found["ProcessType"] in ("Background", "Standard", "Adaptive", "Interactive")
+
+
 def test_launchd_is_asked_with_the_verbs_of_its_manual(tmp_path: Path) -> None:
     hands, plan = Hands({"launchctl print": Ran(113, "", "Could not find service")}), plan_of(tmp_path)
     (plan.home.root / "run").mkdir(parents=True)
