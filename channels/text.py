@@ -8,13 +8,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
-from typing import TypeVar, cast
-
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
-from markdown_it.tree import SyntaxTreeNode
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from channels.contract import Said
+
+if TYPE_CHECKING:  # sixty modules that nobody needs before the first answer
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+    from markdown_it.tree import SyntaxTreeNode
 
 ZWJ = "\u200d"
 FIRST_GUESS = 4096  # characters; most messages fit at the first question
@@ -31,17 +32,29 @@ _STARTS_A_BLOCK = re.compile(r"[ \t]*(#{1,6}(\s|$)|[-+*](\s|$)|\d{1,9}[.)](\s|$)
 
 @cache
 def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
     return MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
 @cache
 def _outline() -> MarkdownIt:
     """Blocks only: what a cut needs to know, in a fraction of the time."""
+    from markdown_it import MarkdownIt
+
     return MarkdownIt("commonmark").disable(["inline"])
+
+
+def warm() -> None:
+    """Import and build the parsers, tens of milliseconds, in a thread of the caller's, so that no answer waits for them."""
+    parse("")
+    _outline()
 
 
 def parse(text: str) -> SyntaxTreeNode:
     """The syntax tree of CommonMark with tables and strikethrough. Raw HTML stays HTML tokens: a renderer must escape it."""
+    from markdown_it.tree import SyntaxTreeNode
+
     return SyntaxTreeNode(_parser().parse(text))
 
 

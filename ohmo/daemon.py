@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import structlog
 
+from channels import text
 from channels.errors import Unavailable
 from ohmo.assembly.agent import build_model
 from ohmo.assembly.channels import wire
@@ -376,6 +377,7 @@ async def _warm(house: House) -> None:
     await asyncio.sleep(0.1)  # the first poll goes out
     try:
         await house.agent.model.warm()
+        await asyncio.to_thread(text.warm)
         await asyncio.sleep(1.0)  # the first answer does not wait for the collector
     finally:
         gc.enable()

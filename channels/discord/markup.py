@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-
-from markdown_it.tree import SyntaxTreeNode
+from typing import TYPE_CHECKING
 
 from channels.text import parse, plain_inline
+
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
 
 _FENCE = "```"
 _URL = re.compile(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-
-from markdown_it.tree import SyntaxTreeNode
+from typing import TYPE_CHECKING
 
 from channels.text import parse, plain_inline
+
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
 
 NOTHING = "\u200b"  # zero width: takes apart what no escape reaches
 # Card JSON 2.0, "Rich text (Markdown) component": characters of the syntax are written as HTML entities to be shown as they are.

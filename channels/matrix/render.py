@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any, cast
-
-from markdown_it.tree import SyntaxTreeNode
+from typing import TYPE_CHECKING, Any, cast
 
 from channels.contract import Choice, MessageId, Outbound, Part
 from channels.text import between_characters, clean, parse, plain, split_markdown
+
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
 
 Json = dict[str, Any]
 

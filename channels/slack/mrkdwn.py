@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-
-from markdown_it.tree import SyntaxTreeNode
+from typing import TYPE_CHECKING
 
 from channels.text import parse, plain_inline
+
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
 
 NOTHING = "\u200b"  # zero width: keeps Slack from reading a literal mark as markup
 # Formatting message text: a mark counts at a word's edge only, so only such pairs need to be taken apart.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
-
-from markdown_it.tree import SyntaxTreeNode
+from typing import TYPE_CHECKING, Any
 
 from channels.slack.mrkdwn import mrkdwn
 from channels.text import parse, plain_inline
+
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
 
 MAX_ROWS, MAX_COLUMNS = 100, 20  # Table block: rows, cells of a row
 MAX_CELLS = 10_000  # characters of all cells together

@@ -6,10 +6,12 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from html import escape, unescape
-
-from markdown_it.tree import SyntaxTreeNode
+from typing import TYPE_CHECKING
 
 from channels.text import parse, plain_inline
+
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
 
 _STYLES = {"strong": "b", "em": "i", "s": "s"}
 _TAG = re.compile(r"</?(?:b|i|s|a|code|pre|blockquote)(?: [^<>]*)?>")

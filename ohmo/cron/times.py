@@ -11,8 +11,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, cast
 from zoneinfo import ZoneInfo
 
-from croniter import CroniterBadCronError, CroniterBadDateError, CroniterError, croniter
-
 from ohmo.contracts.cron import BadJob, JobBody
 from ohmo.cron.zones import change_after, local, offset, once_per_date, zone_of
 
@@ -91,6 +89,8 @@ class Fields:
 
     def _walls(self, start: datetime) -> Iterator[datetime]:
         """Wall-clock times after ``start``, as if every day had 24 hours."""
+        from croniter import CroniterBadDateError, croniter
+
         found = croniter(self.expression, start.replace(tzinfo=UTC), ret_type=datetime, max_years_between_matches=YEARS)
         try:
             while True:
@@ -115,6 +115,8 @@ def fields_of(text: str, zone: ZoneInfo) -> Fields:
         raise BadJob(f"schedule: {text!r} has {len(parts)} fields; write minute hour day month weekday, for example 0 9 * * 1-5")
     if any(_CHANCE.search(part) for part in parts):
         raise BadJob(f"schedule: {text!r}: H and R draw times by chance; write the times, and jitter for a random delay")
+    from croniter import CroniterBadCronError, CroniterError, croniter  # no daemon without such a job needs it
+
     try:
         croniter.expand(lower)
     except (CroniterBadCronError, CroniterError, ValueError, KeyError, IndexError) as error:

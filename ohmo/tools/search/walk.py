@@ -6,8 +6,10 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pathspec import GitIgnoreSpec
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 Blocked = Callable[[str], bool]
 """Absolute path of a file or folder that no tool may look at."""
@@ -26,6 +28,8 @@ def _spec(folder: str) -> tuple[_Rules, ...]:
         data = Path(folder, ".gitignore").read_bytes()
     except OSError:
         return ()
+    from pathspec import GitIgnoreSpec  # three engines are looked for: only when there is something to ignore
+
     lines = data.decode("utf-8-sig", "replace").splitlines()
     return (_Rules(folder, GitIgnoreSpec.from_lines(lines)),)
 
