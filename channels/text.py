@@ -6,11 +6,9 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar, cast
-
-from channels.contract import Said
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # sixty modules that nobody needs before the first answer
     from markdown_it import MarkdownIt
@@ -21,10 +19,6 @@ ZWJ = "\u200d"
 FIRST_GUESS = 4096  # characters; most messages fit at the first question
 SMALLEST_SHARE = 4  # a better boundary counts only when the piece keeps a quarter of what would fit
 
-# Spec: Unicode Bidirectional Algorithm (UAX 9), explicit formatting characters; Unicode block Tags; code points of category Cs.
-_REMOVED = re.compile("[\x00\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f\ud800-\udfff]")
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_JOINERS = re.compile("[\u200c\u200d]+")
 _TABLE_RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
 _SENTENCE_END = re.compile(r"[.!?…]['\")\]»”]*\s+|[。！？]")
 _STARTS_A_BLOCK = re.compile(r"[ \t]*(#{1,6}(\s|$)|[-+*](\s|$)|\d{1,9}[.)](\s|$)|>|```|~~~|[-=_*]{2,}\s*$|\|)", re.MULTILINE)
@@ -361,48 +355,3 @@ def _with_address(words: str, address: str) -> str:
     if not words.strip():
         return address
     return words if not address or address in {words, f"mailto:{words}"} else f"{words} ({address})"
-
-
-# What strangers typed
-
-
-def clean(text: str) -> str:
-    """Takes out what only deceives or breaks: NUL, lone surrogates, bidirectional overrides, tag characters, stray joiners.
-
-    Two halves of a surrogate pair become the character they stand for. Zero-width joiners and non-joiners stay where a script or an
-    emoji needs them: after a letter, mark or emoji and before another, or after a virama. Everything else stays as it is."""
-    if text.isascii() and "\0" not in text:
-        return text
-    text = _PAIR.sub(lambda pair: pair.group().encode("utf-16", "surrogatepass").decode("utf-16"), text)
-    text = _REMOVED.sub("", text)
-    return _JOINERS.sub(_needed_joiner, text)
-
-
-Heard = TypeVar("Heard", bound=Said)
-
-
-def cleaned(said: Heard) -> Heard:
-    """An arrival with every text in it clean: names, media types, references and emoji were typed by strangers, too."""
-    return cast("Heard", _cleaned(said))
-
-
-def _cleaned(value: object) -> object:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, tuple):
-        return tuple(_cleaned(item) for item in cast("tuple[object, ...]", value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: _cleaned(getattr(value, field.name)) for field in fields(value)})
-    return value
-
-
-def _needed_joiner(run: re.Match[str]) -> str:
-    before = run.string[run.start() - 1 : run.start()] if run.start() else ""
-    after = run.string[run.end() : run.end() + 1]
-    if not _joins(before):
-        return ""
-    return run.group()[0] if _joins(after) or unicodedata.combining(before) == 9 else ""
-
-
-def _joins(character: str) -> bool:
-    return character != "" and (unicodedata.category(character)[0] in "LM" or unicodedata.category(character) in {"So", "Sk"})

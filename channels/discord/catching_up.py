@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, cast
 
+from channels.cleaning import cleaned
 from channels.contract import Address, Arrival, ChannelContext, ChatId, Cursor
 from channels.discord import history, inbound
 from channels.discord.client import Wire
@@ -18,7 +19,6 @@ from channels.discord.inbound import Body, Malformed, Spot, snowflake
 from channels.discord.memory import FORUMS, READABLE, THREADS, Memory, newest_in, number_of, rows_of
 from channels.gaps import left_out
 from channels.quarantine import Quarantine
-from channels.text import cleaned
 
 _log = logging.getLogger(__name__)
 READERS = 4  # channels that are read at the same time

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypedDict, cast
 
+from channels.cleaning import clean, cleaned
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
-from channels.text import clean, cleaned
 
 Body = dict[str, Any]
 EPOCH = 1_420_070_400_000  # Reference, "Snowflakes": milliseconds between 1970 and the first second of 2015

@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part, PersonId
 from channels.discord.markup import escape, is_visible, markdown, units
 from channels.errors import Rejected
-from channels.text import clean, split_markdown
+from channels.text import split_markdown
 
 Body = dict[str, Any]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from channels.cleaning import clean
 from channels.contract import Attachment
 from channels.feishu.fields import Body, Malformed, rows_of, soft, word
-from channels.text import clean
 
 _KEY = re.compile(r"@_(?:user_\d+|all)\b")
 _DEEPEST = 20  # levels of a card or post that are read

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypedDict
 
+from channels.cleaning import clean, cleaned
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
 from channels.feishu import content
 from channels.feishu.fields import Body, Malformed, body_of, milliseconds, moment, order, rows_of, soft, text_of, word
-from channels.text import clean, cleaned
 
 MESSAGE, RECALLED = "im.message.receive_v1", "im.message.recalled_v1"
 REACTED, UNREACTED = "im.message.reaction.created_v1", "im.message.reaction.deleted_v1"

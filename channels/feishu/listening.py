@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, cast
 
+from channels.cleaning import cleaned
 from channels.contract import Address, Answer, Arrival, ChannelContext, ChatId, Clock, Inbound
 from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Rejected, Unavailable
 from channels.feishu import inbound
@@ -23,7 +24,6 @@ from channels.feishu.memory import PRIVATE_NAME, Memory, Names, Own
 from channels.feishu.presses import Presses
 from channels.gaps import left_out
 from channels.quarantine import Quarantine
-from channels.text import cleaned
 
 _log = logging.getLogger(__name__)
 

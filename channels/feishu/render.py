@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
+from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part
 from channels.feishu.markup import MOST_TABLES, markup, tables
-from channels.text import clean, split_markdown
+from channels.text import split_markdown
 
 Body = dict[str, Any]
 

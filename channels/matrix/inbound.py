@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from urllib.parse import unquote
 
+from channels.cleaning import clean, cleaned
 from channels.contract import Address, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
-from channels.text import clean, cleaned
 
 Event = Mapping[str, Any]
 

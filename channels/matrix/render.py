@@ -14,8 +14,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from channels.cleaning import clean
 from channels.contract import Choice, MessageId, Outbound, Part
-from channels.text import between_characters, clean, parse, plain, split_markdown
+from channels.text import between_characters, parse, plain, split_markdown
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypedDict, cast
 
+from channels.cleaning import clean, cleaned
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
-from channels.text import clean, cleaned
 
 Body = dict[str, Any]
 # Reference, "message" event subtypes: these are people or programs talking; the others are Slack's own lines (joins, topics, pins) or copies.

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast
 
+from channels.cleaning import cleaned
 from channels.contract import Address, Arrival, ChannelContext, ChatId, Inbound, Options, TopicId
 from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.gaps import left_out
@@ -22,7 +23,6 @@ from channels.slack.memory import Memory, Names
 from channels.slack.mrkdwn import escape
 from channels.slack.slashes import Slashes
 from channels.slack.streams import Streams
-from channels.text import cleaned
 
 _log = logging.getLogger(__name__)
 

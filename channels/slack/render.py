@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part
 from channels.slack.mrkdwn import NOTHING, escape, mrkdwn
 from channels.slack.tables import apart, blocks
-from channels.text import clean, split_markdown
+from channels.text import split_markdown
 
 # chat.postMessage truncates at 40 000 characters, chat.update refuses more than 4 000: every post must stay editable.
 MAX_TEXT = 3900

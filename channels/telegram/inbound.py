@@ -10,9 +10,9 @@ from itertools import groupby
 
 from pydantic import ValidationError
 
+from channels.cleaning import clean, cleaned
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
 from channels.telegram.updates import Entity, Message, Origin, Press, Reaction, Update, User
-from channels.text import clean, cleaned
 
 QUOTED = 4000  # characters of a replied-to message that are handed on
 

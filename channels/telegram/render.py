@@ -10,10 +10,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part, PersonId
 from channels.errors import Rejected
 from channels.telegram.markup import html, units, visible
-from channels.text import clean, split_markdown
+from channels.text import split_markdown
 
 Body = dict[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from channels.text import clean
+from channels.cleaning import clean
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, ToolResult, Usage
 from ohmo.engine.executor import summary
 from ohmo.sessions.tally import Tally

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from channels.cleaning import clean
 from channels.contract import Answer, Attachment, Edited, Inbound, Reacted
-from channels.text import clean
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.messages import Image, Text, UserStep
 from ohmo.media import Media, is_picture

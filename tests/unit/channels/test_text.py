@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from channels.text import clean, parse, plain, split_markdown
+from channels.cleaning import clean
+from channels.text import parse, plain, split_markdown
 
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
 PROSE = st.text(alphabet=st.sampled_from("aé.!? \n\t-#*>|1)\u0301\u200d👨🏽🇩🇪\U0001f1eb中ก"), max_size=300)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from channels.cleaning import clean
 from channels.contract import Address, ChatId, Choice, MessageId, Outbound, PersonId, Receipt, TopicId
 from channels.discord import render
 from channels.discord.markup import escape, is_visible, markdown, units
 from channels.errors import Rejected
-from channels.text import clean
 from tests.platforms.discord.rest import _check_components
 from tests.platforms.discord.rig import shown
 

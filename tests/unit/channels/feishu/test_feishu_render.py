@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from channels.cleaning import clean
 from channels.contract import Address, ChatId, Choice, MessageId, Outbound, Part, PersonId, Receipt, TopicId
 from channels.feishu.markup import markup
 from channels.feishu.render import MAX_TEXT, MOST_BYTES, draft, file_receipt, mark, render, size
-from channels.text import clean, plain
+from channels.text import plain
 from tests.platforms.feishu import cards
 from tests.platforms.feishu.rules import Rules
 
