@@ -41,7 +41,7 @@ def _cleaned(value: object) -> object:
     if isinstance(value, tuple):
         items = cast("tuple[object, ...]", value)
         better = tuple(_cleaned(item) for item in items)
-        return better if any(new is not old for new, old in zip(better, items, strict=True)) else value
+        return better if any(new is not old for new, old in zip(better, items, strict=True)) else items
     if is_dataclass(value) and not isinstance(value, type):  # nearly always clean: then nothing is made anew
         pairs = [(field.name, getattr(value, field.name)) for field in fields(value)]
         changed = {name: new for name, old in pairs if (new := _cleaned(old)) is not old}
