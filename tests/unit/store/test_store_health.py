@@ -199,3 +199,17 @@ async def test_a_replacement_that_was_cut_off_before_its_last_step_is_finished_a
     again = look(path)
     assert (again.state, again.detail, again.quarantined) == ("replaced", whole.detail, whole.quarantined)
     assert look(path) == Health("sound")
+
+
+async def test_one_flipped_bit_in_a_state_is_a_damage_and_not_a_message_that_waits_for_ever(tmp_path: Path) -> None:
+    """A read-only connection checks no CHECK constraint: the start once called such a store sound, and nobody ever looked for "waitinf"."""
+    path = tmp_path / "ohmo.db"
+    await filled(path, 3)
+    raw = path.read_bytes()
+    at = raw.rindex(b"waiting", 0, len(raw))
+    while b"xxxx" not in raw[at - 300 : at]:  # a row of the inbox, not the schema
+        at = raw.rindex(b"waiting", 0, at)
+    path.write_bytes(raw[: at + 6] + b"f" + raw[at + 7 :])
+    found = look(path)
+    assert found.state == "replaced"
+    assert "CHECK constraint failed in inbox" in found.detail
