@@ -68,7 +68,8 @@ class Telegram:
             topics=True,
             typing=timedelta(seconds=5),  # sendChatAction: "5 seconds or less"
             silence=SILENCE,
-            max_file=50 * 1024 * 1024,  # Sending files: "50 MB max size for other files"
+            # Sending files: "50 MB max size for other files"; Using a Local Bot API Server: "up to 2000 MB"
+            max_file=(2000 if self._wire.own_server else 50) * 1024 * 1024,
         )
 
     @property
@@ -177,7 +178,7 @@ class Telegram:
                     sent = await self._wire.post(payload)
                     return Receipt(MessageId(str(sent.message)), sent.at)
                 case "file":
-                    sent = await self._wire.post_file(payload)
+                    sent = await (self._wire.post_album if "album" in payload else self._wire.post_file)(payload)
                     return Receipt(MessageId(str(sent.message)), sent.at)
         except Moved as moved:  # nothing was shown; the same part finds its way the next time
             self._moved[stored] = moved.chat

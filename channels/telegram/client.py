@@ -7,7 +7,7 @@ import json
 import logging
 import warnings
 from collections.abc import AsyncGenerator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import IO, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import aiohttp
-from telegram import Bot, InputFile, Message
+from telegram import Bot, InputFile, InputMediaDocument, InputMediaPhoto, Message
 from telegram.error import BadRequest, ChatMigrated, Conflict, Forbidden, InvalidToken, NetworkError, RetryAfter, TelegramError
 from telegram.request import BaseRequest, RequestData
 from telegram.warnings import PTBDeprecationWarning
@@ -257,6 +257,23 @@ class Wire:
             call = send(chat, file, api_kwargs=rest, read_timeout=self.pace.upload)
             return _sent(await self._told("sendPhoto" if photo else "sendDocument", call))
 
+    async def post_album(self, payload: Body) -> Sent:
+        """sendMediaGroup: photos together, or documents together. One call shows all of them or none; what is known of it is its first message."""
+        rest = dict(payload)
+        chat, photo, caption, mode = rest.pop("chat_id"), rest.pop("photo"), rest.pop("caption", None), rest.pop("parse_mode", None)
+        with ExitStack() as stack:
+            media: list[InputMediaPhoto | InputMediaDocument] = []
+            for one in cast("list[Body]", rest.pop("album")):
+                content = stack.enter_context(_content(Path(one["path"])))
+                file = InputFile(content, filename=one["name"], attach=True, read_file_handle=False)
+                first = {"caption": caption, "parse_mode": mode} if not media and caption else {}
+                media.append((InputMediaPhoto if photo else InputMediaDocument)(file, **first))
+            call = self.bot.send_media_group(chat, media, api_kwargs=rest, read_timeout=self.pace.upload)
+            shown = await self._told("sendMediaGroup", call)
+        if not shown:
+            raise Ambiguous("Telegram: sendMediaGroup: no message came back")
+        return _sent(shown[0])
+
     async def draft(self, chat: int, draft: int, text: str, topic: int | None) -> None:
         """sendMessageDraft: shown for 30 seconds in a private chat, then gone by itself."""
         await self._asked("sendMessageDraft", self.bot.send_message_draft(chat, draft, text, topic, parse_mode="HTML"))
@@ -277,7 +294,7 @@ class Wire:
         if found.file_path is None or (found.file_size or 0) > limit:
             raise Rejected(f"Telegram: the file has {found.file_size} bytes, {limit} are allowed")
         assert self._session is not None
-        if self._own_server and (stored := self._stored(found.file_path)) is not None:
+        if self.own_server and (stored := self._stored(found.file_path)) is not None:
             await asyncio.to_thread(_copy, stored, path, limit)
             return
         timeout = aiohttp.ClientTimeout(sock_connect=self.pace.connect, sock_read=self.pace.call, total=self.pace.upload)
@@ -296,7 +313,7 @@ class Wire:
             raise NotReady(f"Telegram: the file could not be fetched: {type(error).__name__}") from error
 
     @property
-    def _own_server(self) -> bool:
+    def own_server(self) -> bool:
         return urlsplit(self._api_url).hostname != "api.telegram.org"
 
     def _stored(self, file: str) -> Path | None:

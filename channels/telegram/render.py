@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import escape
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ Body = dict[str, Any]
 
 MAX_TEXT = 4096  # UTF-16 units after entities parsing (sendMessage, text)
 MAX_CAPTION = 1024  # sendDocument, caption
+MAX_ALBUM = 10  # sendMediaGroup, media: 2-10 items
 MAX_DATA = 64  # bytes (InlineKeyboardButton, callback_data)
 PHOTOS = (".jpg", ".jpeg", ".png")  # sendPhoto takes these; everything else is a document
 MARK = "may be a duplicate"
@@ -41,7 +43,7 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
         reply = {"reply_parameters": {"message_id": number(outbound.reply_to), "allow_sending_without_reply": True}}
     for index, body in enumerate(texts[len(targets) :]):
         parts.append(Part("post", _json({**place, **body, **(reply if index == 0 and not targets else {})})))
-    parts += [Part("file", _json({**place, **_file(path, plain=outbound.plain), **({} if texts else reply)})) for path in outbound.files]
+    parts += [Part("file", _json({**place, **body, **({} if texts else reply)})) for body in _files(outbound.files, plain=outbound.plain)]
     parts += [Part("delete", _json({"chat_id": place["chat_id"]}), target) for target in targets[len(texts) :]]
     return tuple(parts)
 
@@ -129,6 +131,27 @@ def _place(address: Address) -> Body:
 def _body(outbound: Outbound, text: str) -> Body:
     formatted: Body = {} if outbound.plain else {"parse_mode": "HTML"}
     return {"chat_id": chat_of(outbound.address), "text": text, **formatted, "link_preview_options": {"is_disabled": True}}
+
+
+def _files(paths: Sequence[Path], *, plain: bool) -> list[Body]:
+    """What stands together and is of one kind goes as albums (sendMediaGroup); plain: one by one, so that one bad file spoils no other."""
+    made = [_file(path, plain=plain) for path in paths]
+    if plain:
+        return made
+    bodies: list[Body] = []
+    for photo, alike in groupby(made, key=lambda body: bool(body["photo"])):
+        bodies += [_album(few, photo=photo) for few in _few(list(alike))]
+    return bodies
+
+
+def _few(files: list[Body]) -> list[list[Body]]:
+    return [files[start : start + MAX_ALBUM] for start in range(0, len(files), MAX_ALBUM)]
+
+
+def _album(files: list[Body], *, photo: bool) -> Body:
+    if len(files) == 1:
+        return files[0]
+    return {"album": [{"path": one["path"], "name": one["name"]} for one in files], "photo": photo}
 
 
 def _file(path: Path, *, plain: bool) -> Body:

@@ -9,7 +9,7 @@ from ohmo.commands.contract import Command, Order
 from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob
 from ohmo.contracts.reports import Reports, ThreadInfo
 from ohmo.contracts.status import HouseStatus
-from ohmo.contracts.store import Asked, Store
+from ohmo.contracts.store import Asked, Lapsed, Store
 from ohmo.cron.desk import By, CronDesk
 from ohmo.cron.spec import rhythm, when_words
 
@@ -30,6 +30,9 @@ class HouseDesk:
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return await self.store.open_questions(thread)
+
+    async def lapsed(self, thread: str) -> Lapsed | None:
+        return await self.store.lapsed(thread)
 
     async def thread(self, thread: str) -> ThreadInfo | None:
         return await self.reports.thread(thread)

@@ -37,7 +37,7 @@ from ohmo.discovery import scan
 from ohmo.gateway.access import Access
 from ohmo.gateway.activity import footnote
 from ohmo.gateway.away import Away
-from ohmo.gateway.cards import closing
+from ohmo.gateway.cards import closing, lapsing
 from ohmo.gateway.drafts import Drafts
 from ohmo.gateway.errands import Errands
 from ohmo.gateway.intake import Intake, IntakeParts, Told
@@ -142,7 +142,7 @@ class House:
 
     async def expire(self) -> None:
         """Overdue questions become denials."""
-        await self.store.expire(self.clockwork.cards, closing(self.seams.new_id, "No answer in time: denied"))
+        await self.store.expire(self.clockwork.cards, lapsing(self.seams.new_id))
 
 
 def commands() -> Mapping[str, Command]:
@@ -200,7 +200,7 @@ async def build_house(
         IntakeParts(
             store=store, access=access, commands=known, desk=desk, stopped=pool.stopped, arrived=pool.arrived,
             acknowledge=board.acknowledge, drafted=board.drafted, away=Away(store.post, seams.clock), new_id=seams.new_id, clock=seams.clock,
-            failpoint=seams.failpoint, card=clockwork.cards, whispers=Whispers(board.whisper, seams.clock),
+            failpoint=seams.failpoint, card=clockwork.cards, whispers=Whispers(board.whisper, seams.clock), publish=lambda wake: publish_wake(bus, wake, None),
         )
     )  # fmt: skip
     control = _control(config, seams, store, bus, board, access, truth, desk, wired, clockwork, metrics)

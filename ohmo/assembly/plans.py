@@ -85,7 +85,7 @@ class Plans:
 
 def _person_of(claim: Claim, first: Arrival) -> str:
     """``CHANNEL:PERSON``, the name under which permissions are remembered."""
-    if isinstance(first, Wake) and ":" in first.person:
+    if isinstance(first, Wake) and ":" in first.person and first.again is None:
         return first.person
     return f"{claim.address.channel}:{_person(first)}"
 

@@ -1,8 +1,8 @@
-"""``/approve [session|always]``: allows what is asked in this thread."""
+"""``/approve [session|always]``: allows what is asked in this thread, or runs what nobody allowed in time."""
 
 from __future__ import annotations
 
-from ohmo.commands.contract import MEMBERS, Command, Decide, Desk, Effect, Order, Reply
+from ohmo.commands.contract import MEMBERS, Command, Decide, Desk, Effect, Order, Reply, RunNow
 from ohmo.contracts.store import Scope
 
 _SCOPES: dict[str, Scope] = {"": "once", "once": "once", "session": "session", "always": "always"}
@@ -13,6 +13,8 @@ async def _run(order: Order, desk: Desk) -> Effect:
     if scope is None:
         return Reply(f"`/approve {order.argument}`: say `/approve`, `/approve session` or `/approve always`.")
     questions = [asked for asked in await desk.open_questions(order.thread) if asked.state == "asked"]
+    if not questions and order.argument == "" and (lapsed := await desk.lapsed(order.thread)) is not None:
+        return RunNow(lapsed)
     if not questions:
         return Reply("Nothing is asked here.")
     if questions[0].ask.question.kind == "question":

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from channels.contract import Address
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.status import HouseStatus
-from ohmo.contracts.store import Asked, Scope, ThreadSettings
+from ohmo.contracts.store import Asked, Lapsed, Scope, ThreadSettings
 
 Standing = Literal["guest", "user", "admin", "owner"]
 _COMMAND = re.compile(r"\s*/(?P<name>[a-z_]+)(?:@\S+)?(?:\s+(?P<argument>.*))?\s*", re.DOTALL | re.IGNORECASE)
@@ -52,13 +52,21 @@ class Decide:
     word: str = ""
 
 
-Effect = Reply | Stop | Choose | Decide
+@dataclass(frozen=True, slots=True)
+class RunNow:
+    """Run the call of a permission that nobody gave in time, as a new request."""
+
+    lapsed: Lapsed
+
+
+Effect = Reply | Stop | Choose | Decide | RunNow
 
 
 class Desk(Protocol):
     """What commands may look at."""
 
     async def open_questions(self, thread: str) -> list[Asked]: ...
+    async def lapsed(self, thread: str) -> Lapsed | None: ...  # the newest permission here that nobody gave in time
     async def thread(self, thread: str) -> ThreadInfo | None: ...
     async def status(self) -> HouseStatus: ...
     async def usage_today(self) -> str: ...

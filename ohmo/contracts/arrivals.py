@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from channels.contract import Address
 from channels.contract import Arrival as FromPlatform
+from ohmo.contracts.messages import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +45,30 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """A call that nobody allowed in time, and that ``by`` allowed afterwards: exactly this one (``digest``), once. ``standing``: as whom it acts."""
+
+    name: str
+    arguments: Mapping[str, Json]
+    digest: str
+    by: str
+    standing: Literal["guest", "user", "admin", "owner"]
+
+
+@dataclass(frozen=True, slots=True)
 class Wake:
     key: str  # stable: job@slot, child id, Idempotency-Key
-    origin: Literal["cron", "child", "hook", "owner", "api"]
+    origin: Literal["cron", "child", "hook", "owner", "api", "again"]
     place: Address  # the thread whose mind runs (channel "house" for a job without a thread)
     deliver: Address | None  # where the answer goes; None: nowhere unless the agent posts
-    person: str  # on whose authority: "owner", or CHANNEL:PERSON
+    person: str  # on whose authority: "owner", or CHANNEL:PERSON; with ``again`` the person's id in ``place``
     prompt: str
     at: datetime
     occurrence: Occurrence | None = None  # stored with the wake in one transaction
     terms: Terms | None = None
     account: str = ""  # of ``person``, when it is CHANNEL:PERSON
     mind: str = ""  # whose mind of the place, where everybody has one of their own (``sessions.scope: per_person``)
+    again: Again | None = None  # runs first; then the model is asked
 
 
 Arrival = FromPlatform | Wake

@@ -11,7 +11,7 @@ from channels.contract import Address, Inbound, Reacted
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import Jobs, Report
 from ohmo.contracts.looking import Looking
-from ohmo.contracts.messages import Step, Usage, UserStep
+from ohmo.contracts.messages import Step, ToolCall, Usage, UserStep
 from ohmo.contracts.posts import OutRow, PartState, PostRow
 from ohmo.contracts.tool import Question, Verdict
 
@@ -116,6 +116,14 @@ class Ask:
     call: str
     question: Question
     cwd: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lapsed:
+    """A permission that nobody gave in time, and the call that was refused for it."""
+
+    asked: Asked
+    call: ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +332,10 @@ class Approvals(Protocol):
 
     async def next_deadline(self) -> datetime | None: ...
     async def open_questions(self, thread: str | None = None) -> list[Asked]: ...
+    async def lapsed(self, name: str) -> Lapsed | None:
+        """The permission of this id that expired, or the newest one of the thread of this id. None: there is none, or its step is gone."""
+        ...
+
     async def grants(self) -> list[Grant]: ...
     async def people(self) -> list[PersonRow]: ...
     async def save_person(self, row: PersonRow) -> None: ...

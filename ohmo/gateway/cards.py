@@ -44,9 +44,13 @@ def routed(owner: Callable[[], Address], errands: Errands) -> Card:
     return made
 
 
+_PERMISSION = "Answer with a button, or say `/approve`, `/approve session`, `/approve always` or `/deny`."
+_RUN = "run:"
+
+
 def _how(asked: Asked) -> str:
     if asked.ask.question.kind == "permission":
-        return "Answer with a button, or say `/approve`, `/approve session`, `/approve always` or `/deny`."
+        return _PERMISSION
     return "Answer with a button or in your own words." if asked.ask.question.choices else "Answer in your own words."
 
 
@@ -54,6 +58,24 @@ def parse_choice(text: str) -> tuple[int, str] | None:
     """Number and question id of a pressed button; None: not one of ours."""
     number, colon, ask = text.partition(":")
     return (int(number), ask) if colon and number.isascii() and number.isdigit() and len(number) <= 3 else None
+
+
+def parse_run(text: str) -> str | None:
+    """The id of the question whose call shall run after all; None: another button."""
+    return text.removeprefix(_RUN) if text.startswith(_RUN) else None
+
+
+def lapsing(new_id: NewId) -> Closing:
+    """Takes the place of a card that nobody answered in time. A permission can still be given, as a new request; what a job asked cannot: its time is over."""
+
+    def close(row: OutRow) -> PostRow:
+        if not row.row.outbound.text.endswith(_PERMISSION):
+            return closing(new_id, "No answer in time: denied")(row)
+        made = closing(new_id, "No answer in time: not run.")(row)
+        text = f"{made.outbound.text} Press the button, or say `/approve`, to run it now."
+        return replace(made, outbound=replace(made.outbound, text=text, choices=(Choice(f"{_RUN}{row.row.id}", "Run it now"),)))
+
+    return close
 
 
 def closing(new_id: NewId, note: str, newest: Callable[[str], str | None] = lambda _: None) -> Closing:

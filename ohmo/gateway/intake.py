@@ -15,22 +15,25 @@ import structlog
 
 from channels.contract import Address, Answer, Clock, Inbound, MessageId, Outbound, Person, PersonId, Reacted, Said
 from channels.errors import Unavailable
-from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, Standing, Stop, parse
-from ohmo.contracts.arrivals import Arrival, Wake
-from ohmo.contracts.store import Accepted, Asked, Card, PostRow, Seat, Store, ThreadSettings
+from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, RunNow, Standing, Stop, parse
+from ohmo.contracts.arrivals import Again, Arrival, Wake
+from ohmo.contracts.store import Accepted, Asked, Card, Lapsed, PostRow, Seat, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
 from ohmo.gateway import pairing
 from ohmo.gateway.access import Access, is_free
 from ohmo.gateway.away import Away
-from ohmo.gateway.cards import card, closing, parse_choice
+from ohmo.gateway.cards import card, closing, parse_choice, parse_run
 from ohmo.gateway.questions import Granting, remembered
 from ohmo.gateway.reactions import verdict_of
 from ohmo.gateway.whispers import Whispers
-from ohmo.ids import NewId
+from ohmo.ids import NewId, derived
 from ohmo.lifecycle import backoff, failure_of, within
 
 log = structlog.get_logger("ohmo.intake")
 COURTESY = 5.0  # seconds the platform gets to show that a button was pressed
+RUN_NOW = (
+    "(Nobody allowed this call in time. {name} allows it now, and it runs first. Say what came of it, and go on with what it was for.)"
+)
 Told = tuple[Accepted, Arrival, Seat]
 
 
@@ -53,6 +56,7 @@ class IntakeParts:
     card: Card = card
     away: Away | None = None
     whispers: Whispers | None = None
+    publish: Callable[[Wake], Awaitable[Accepted]] | None = None  # new requests of the house's own; None: there are none
 
 
 class Intake:
@@ -201,6 +205,9 @@ class Intake:
                 await self._parts.store.end_arrival(accepted.thread, accepted.seq, "answered", "", posts, settings=chosen)
             case Stop(text, fresh):
                 await self._stop(accepted, said, text, fresh=fresh)
+            case RunNow(lapsed):
+                _, text = await self._run_now(said, lapsed, owner=standing == "owner")
+                await self._end(accepted, "answered", posts=[self._post(said.address, text)] if text else [])
             case Decide():
                 await self._decide(accepted, said, effect, owner=standing == "owner")
 
@@ -212,6 +219,9 @@ class Intake:
         await parts.stopped(accepted.thread)
 
     async def _pressed(self, accepted: Accepted, answer: Answer) -> None:
+        if (late := parse_run(answer.choice)) is not None:
+            await self._pressed_late(accepted, answer, late)
+            return
         parts, pressed = self._parts, parse_choice(answer.choice)
         asked = await self._find(pressed[1]) if pressed is not None else None
         if pressed is None or asked is None:
@@ -235,6 +245,38 @@ class Intake:
             decision = Decide(asked.ask.id, "allowed", choice.value if choice.value in ("session", "always") else "once")
         done = await self._decide(accepted, answer, decision)
         await self._acknowledge(answer, choice.label if done else "Too late: this question is closed.")
+
+    async def _pressed_late(self, accepted: Accepted, answer: Answer, approval: str) -> None:
+        lapsed = await self._parts.store.lapsed(approval)
+        if lapsed is None:
+            await self._end(accepted, "refused", "this question is closed")
+            await self._acknowledge(answer, "This question is closed.")
+            return
+        done, text = await self._run_now(answer, lapsed)
+        await self._end(accepted, *(("answered", "") if done else ("refused", text)))
+        await self._acknowledge(answer, text or "Run it now")
+
+    async def _run_now(self, said: Said, lapsed: Lapsed, *, owner: bool = False) -> tuple[bool, str]:
+        """A new request that begins with the call nobody allowed in time. Whether it is one, and what is said about it, "" for nothing. Done twice it is
+        the same: its key is the question's."""
+        parts, asked = self._parts, lapsed.asked
+        if not owner and not parts.access.may_answer(asked, said):
+            return False, "This question is not yours to answer."
+        standing = parts.access.standing_of(replace(said, address=asked.address, person=Person(PersonId(asked.person), "")))
+        if parts.publish is None or standing is None or asked.address.channel == "house":
+            return False, "This question is closed."
+        info, name = await parts.desk.thread(asked.thread), said.person.name or said.person.id
+        again = Again(lapsed.call.name, lapsed.call.arguments, asked.ask.question.digest, said.person.id, standing)
+        prompt = RUN_NOW.format(name=" ".join(name.split())[:100])
+        wake = Wake(
+            key=f"again:{asked.ask.id}", origin="again", place=asked.address, deliver=asked.address, person=asked.person, prompt=prompt,
+            at=parts.clock(), account=asked.address.account, mind=info.person_scope if info is not None else "", again=again,
+        )  # fmt: skip
+        published = await parts.publish(wake)
+        card_row = await parts.store.post_row(asked.ask.id)
+        if card_row is not None:
+            await parts.store.post([closing(lambda: derived("again", asked.ask.id), f"Run now: allowed by {name}")(card_row)])
+        return (False, "It was run already.") if published.duplicate else (True, "")
 
     async def _reacted(self, accepted: Accepted, reacted: Reacted) -> None:
         """A thumb on the card of a permission is its button; on anything else, or by somebody else, it is only a thumb, and nobody is told off for it."""

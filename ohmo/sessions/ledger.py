@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from channels.contract import Outbound
 from ohmo.contracts.agent import OpenCall
-from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.arrivals import Again, Arrival
 from ohmo.contracts.errors import TooLong
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, Usage, UserStep
 from ohmo.contracts.provider import ModelRequest
@@ -20,16 +20,33 @@ from ohmo.sessions.tally import Tally
 from ohmo.sessions.transcript import Transcript, is_final, text_of
 
 
+def again_of(turn: str) -> str:
+    """The id of the call a turn begins with that somebody allowed too late for an earlier one."""
+    return f"{turn}.again"
+
+
 class TurnLedger:
     """Implements ``ohmo.contracts.agent.Ledger`` for one run of one turn. ``deadline``: monotonic seconds.
 
+    ``again``: the call that was allowed before the turn began.
     A final answer is not written by itself: ``unwritten`` goes into the transaction that ends the turn, with its post."""
 
     def __init__(
-        self, store: Store, claim: Claim, turn: str, transcript: Transcript, plan: TurnPlan, *, step: ToStep, new_id: NewId, deadline: float
+        self,
+        store: Store,
+        claim: Claim,
+        turn: str,
+        transcript: Transcript,
+        plan: TurnPlan,
+        *,
+        step: ToStep,
+        new_id: NewId,
+        deadline: float,
+        again: Again | None = None,
     ) -> None:
         self._store, self._claim, self._turn = store, claim, turn
         self._transcript, self._plan, self._step, self._new_id, self.deadline = transcript, plan, step, new_id, deadline
+        self._again = again
         self._final: ModelStep | None = None
         self._spent: Usage | None = None
         self._tally = Tally()  # of this run of the turn
@@ -83,6 +100,9 @@ class TurnLedger:
         await self._append((CallResult(output.result),), output.posts, None)
 
     async def answered(self, call: str, digest: str) -> Verdict | None:
+        again = self._again
+        if again is not None and (call, digest) == (again_of(self._turn), again.digest):
+            return Verdict("allowed", "once", "", again.by)
         return await self._store.consume(self._claim, self._turn, call, digest)
 
     async def steered(self) -> bool:

@@ -12,10 +12,10 @@ from typing import Literal
 from channels.contract import Address, Clock, Outbound
 from channels.errors import ChannelError
 from ohmo.contracts.agent import Agent, Answered, Ended, Failed, OpenCall, Outcome, Parked
-from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.arrivals import Again, Arrival, Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.events import Event, TurnEnded, TurnStarted
-from ohmo.contracts.messages import CallResult, Step, Text, ToolCall, ToolResult, UserStep
+from ohmo.contracts.messages import CallResult, ModelStep, Step, Text, ToolCall, ToolResult, UserStep
 from ohmo.contracts.store import Ask, Card, Claim, Closing, OutRow, PostRow, Store, ToContext, ToStep, Work
 from ohmo.contracts.tool import Question
 from ohmo.engine.executor import summary
@@ -24,7 +24,7 @@ from ohmo.failpoints import Failpoint
 from ohmo.ids import NewId, derived
 from ohmo.lifecycle import failure_of, unbroken
 from ohmo.sessions import lateness, words
-from ohmo.sessions.ledger import TurnLedger
+from ohmo.sessions.ledger import TurnLedger, again_of
 from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.suspects import DEATHS
 from ohmo.sessions.tally import Tally
@@ -119,6 +119,7 @@ class Session:
             return None
         self._parts.emit(self.claim.thread, TurnStarted(work.turn, plan.person, reply_address(work)))
         ledger = self._ledger(work, transcript, plan)
+        await self._begin_again(work, transcript, plan)
         if (early := await self._before(work, transcript)) is not None:
             await self._conclude(work, transcript, early, ledger)
             return early
@@ -147,6 +148,13 @@ class Session:
             return None
         return Stopped("too old, and not wanted any more", "")
 
+    async def _begin_again(self, work: Work, transcript: Transcript, plan: TurnPlan) -> None:
+        """The turn begins with a call that somebody allowed too late for an earlier one: as if the model had made it again."""
+        again = _again(work)
+        if again is not None and not transcript.begun():
+            call = ToolCall(again_of(work.turn), again.name, again.arguments, "")
+            await unbroken(self._record(work.turn, transcript, [ModelStep((call,), plan.model, "tools")]))
+
     async def _catch_up(self, work: Work, transcript: Transcript) -> None:
         """A transcript that is whole and was kept since the last turn lacks only what this one began with."""
         if transcript.whole and not work.resumed:
@@ -167,7 +175,17 @@ class Session:
     def _ledger(self, work: Work, transcript: Transcript, plan: TurnPlan) -> TurnLedger:
         parts = self._parts
         deadline = asyncio.get_running_loop().time() + parts.turn_timeout
-        return TurnLedger(parts.store, self.claim, work.turn, transcript, plan, step=parts.step, new_id=parts.new_id, deadline=deadline)
+        return TurnLedger(
+            parts.store,
+            self.claim,
+            work.turn,
+            transcript,
+            plan,
+            step=parts.step,
+            new_id=parts.new_id,
+            deadline=deadline,
+            again=_again(work),
+        )
 
     async def _drive(self, work: Work, transcript: Transcript, ledger: TurnLedger) -> Outcome:
         parts = self._parts
@@ -321,6 +339,11 @@ class Session:
 def busy_of(claim: Claim, parts: SessionParts) -> Busy:
     """What its people chose, else the configuration."""
     return claim.settings.busy or parts.busy
+
+
+def _again(work: Work) -> Again | None:
+    first = work.arrivals[0]
+    return first.again if isinstance(first, Wake) else None
 
 
 def _is_scheduled(work: Work) -> bool:

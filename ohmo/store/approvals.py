@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ohmo.contracts.errors import Conflict
-from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, PostRow, Scope
+from ohmo.contracts.messages import ModelStep, Step, ToolCall
+from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, Lapsed, PostRow, Scope
 from ohmo.contracts.tool import Verdict
 from ohmo.store.arrivals import end
-from ohmo.store.codec import column, from_column, read_question, write_question
+from ohmo.store.codec import column, from_column, read_question, read_step, write_question
 from ohmo.store.numbers import Home, Numbers, address_of, find_home, hold, lock_thread, touch
 from ohmo.store.outbox import close, open_drafts, say_more, speak
 from ohmo.store.people import save_grant
@@ -202,3 +203,22 @@ def open_questions(thread: str | None) -> Op[list[Asked]]:
     else:
         rows = yield f"{_FROM} WHERE a.thread = ? AND {_OPEN} ORDER BY a.seq", (thread,)
     return [asked_row(row) for row in rows]
+
+
+_LAPSED = f"""{_FROM} WHERE a.state = 'expired' AND a.kind = 'permission' AND (a.id = ? OR a.thread = ?) ORDER BY a.deadline DESC, a.id DESC LIMIT 1"""
+
+
+def lapsed(name: str) -> Op[Lapsed | None]:
+    rows = yield _LAPSED, (name, name)
+    if not rows:
+        return None
+    asked = asked_row(rows[0])
+    steps = yield "SELECT body FROM steps WHERE thread = ? AND turn = ? AND kind = 'model' ORDER BY seq DESC", (asked.thread, asked.turn)
+    return lapsed_in(asked, [read_step(row[0]) for row in steps])
+
+
+def lapsed_in(asked: Asked, steps: Sequence[Step]) -> Lapsed | None:
+    """With the call as the model made it."""
+    calls = [block for step in steps if isinstance(step, ModelStep) for block in step.blocks if isinstance(block, ToolCall)]
+    call = next((call for call in calls if call.id == asked.ask.call), None)
+    return Lapsed(asked, call) if call is not None else None

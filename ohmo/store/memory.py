@@ -11,9 +11,9 @@ from typing import Literal
 from channels.contract import Address
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.looking import TurnCost
-from ohmo.contracts.messages import Usage
+from ohmo.contracts.messages import ModelStep, ToolCall, Usage
 from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, StepInfo, ThreadInfo, TurnUsage, UsageTotal, spot_of
-from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, OutRow, PartState, PersonRow, PostRow, Scope
+from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, Lapsed, OutRow, PartState, PersonRow, PostRow, Scope
 from ohmo.contracts.tool import Verdict
 from ohmo.store.memory_tables import Letter, Question, Thread
 from ohmo.store.memory_turns import ModelTurns
@@ -126,6 +126,18 @@ class ModelApprovals(ModelTurns):
     async def open_questions(self, thread: str | None = None) -> list[Asked]:
         found = [q for q in self.tables.questions.values() if q.state in ("queued", "asked") and thread in (None, q.thread)]
         return [self.asked(q) for q in sorted(found, key=lambda q: (q.thread, q.seq))]
+
+    async def lapsed(self, name: str) -> Lapsed | None:
+        found = [
+            q
+            for q in self.tables.questions.values()
+            if q.state == "expired" and q.ask.question.kind == "permission" and name in (q.ask.id, q.thread) and q.deadline is not None
+        ]
+        if not found:
+            return None
+        asked = self.asked(max(found, key=lambda q: (q.deadline, q.ask.id)))
+        calls = [block for _, step in await self.steps(asked.thread, 0) if isinstance(step, ModelStep) for block in step.blocks]
+        return next((Lapsed(asked, call) for call in calls if isinstance(call, ToolCall) and call.id == asked.ask.call), None)
 
     async def grants(self) -> list[Grant]:
         return sorted(self.tables.grants.values(), key=lambda g: (g.at, g.id))

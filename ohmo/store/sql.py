@@ -20,6 +20,7 @@ from ohmo.contracts.store import (
     CursorSave,
     Ending,
     Grant,
+    Lapsed,
     OutRow,
     PartState,
     Pending,
@@ -197,6 +198,9 @@ class SqlStore(SqlReports, SqlJobs):
 
     async def open_questions(self, thread: str | None = None) -> list[Asked]:
         return await self._driver.read(lambda _: approvals.open_questions(thread))
+
+    async def lapsed(self, name: str) -> Lapsed | None:
+        return await self._driver.read(lambda _: approvals.lapsed(name))
 
     async def grants(self) -> list[Grant]:
         return await self._driver.read(lambda _: people.grants())

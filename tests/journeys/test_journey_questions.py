@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,53 @@ async def test_an_unanswered_question_expires_as_a_denial(world: Callable[..., W
         life.clock.tick(3600)
         await built.expire()
         await life.hears("Nobody was there.")
+
+
+@pytest.mark.parametrize("door", ["button", "word"])
+async def test_what_nobody_allowed_in_time_can_be_run_afterwards_once(world: Callable[..., World], tmp_path: Path, door: str) -> None:
+    call = ("Bash", {"command": "echo x >> counter", "description": "count"})
+    life = world(Says("", calls=(call,)), "Nobody was there.", "Counted after all.")
+    counter = tmp_path / "home" / "work" / "counter"
+    async with house(life) as built:
+        await life.platform.says("@ohmo count", chat="team", person="ada", topic="t1")
+        await life.hears("echo x >> counter", "team")
+        life.clock.tick(3600)
+        await built.expire()
+        await life.hears("Nobody was there.", "team")
+        card = await life.hears("to run it now", "team")
+        assert not counter.exists()
+    async with house(life):  # the button outlives a restart
+        await life.platform.presses(card.id, card.choices[0], chat="team", person="eve")
+        await eventually(lambda: len(life.platform.acknowledged) == 1)
+        assert "not yours" in life.platform.acknowledged[0][1]
+        assert not counter.exists()
+        if door == "button":
+            await life.platform.presses(card.id, card.choices[0], chat="team", person="ada")
+        else:
+            await life.platform.says("/approve", chat="team", person="ada", topic="t1")
+        await life.hears("Counted after all.", "team")
+        await life.platform.presses(card.id, card.choices[0], chat="team", person="ada")
+        await eventually(lambda: life.platform.acknowledged[-1][1] == "It was run already.")
+    assert counter.read_text() == "x\n"
+    results = [step.result for step in life.model.requests[-1].steps if isinstance(step, CallResult)]
+    assert [one.error for one in results] == [True, False]
+    (card,) = [one for one in await life.platform.visible("team") if "echo x" in one.text]
+    assert (card.choices, card.text.rpartition("\n")[2]) == ((), "_Run now: allowed by Ada_")
+
+
+async def test_what_is_run_afterwards_is_judged_by_the_rules_of_now(world: Callable[..., World], tmp_path: Path) -> None:
+    life = world(Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Nobody was there.", "It is forbidden now.")
+    async with house(life) as built:
+        await life.platform.says("touch")
+        await life.hears("touch a")
+        life.clock.tick(3600)
+        await built.expire()
+        card = await life.hears("to run it now")
+    life = replace(life, config="permissions: {deny: ['Bash(touch:*)']}\n")
+    async with house(life):
+        await life.platform.presses(card.id, card.choices[0])
+        await life.hears("It is forbidden now.")
+    assert not (tmp_path / "home" / "work" / "a").exists()
 
 
 @pytest.mark.parametrize(("emoji", "ran"), [("👍", True), ("👍🏽", True), (":white_check_mark:", True), ("👎", False), ("x", False)])

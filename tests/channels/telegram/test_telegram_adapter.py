@@ -455,6 +455,41 @@ async def test_files_arrive_with_their_names_and_pictures_as_pictures(telegram: 
     assert telegram.server.world.files["file-1"][1] == b"x" * 300_000
 
 
+async def test_several_pictures_are_one_album_and_one_refused_goes_picture_by_picture(telegram: TelegramRig, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.png" for name in "abc"]
+    for path in paths:
+        path.write_bytes(b"\x89PNG" + path.name.encode())
+    server, channel = telegram.server, telegram.channel()
+    async with channel.connect():
+        (album,) = channel.render(Outbound(ADA, "", files=tuple(paths)))
+        receipt = await channel.send(album, "k.0")
+        shown = [one for one in server.world.chat("dm:ada").messages.values() if "photo" in one]
+        assert receipt.message == str(shown[0]["message_id"])
+        assert len({one["media_group_id"] for one in shown}) == 1
+        assert len(shown) == 3
+        await channel.send(channel.mark(album), "k.0")
+        marked = [one for one in server.world.chat("dm:ada").messages.values() if "photo" in one][3:]
+        assert [one.get("caption") for one in marked] == ["(may be a duplicate)", None, None]
+        server.faults.reject = 1
+        with pytest.raises(Rejected):
+            await channel.send(album, "k.0")
+        for part in channel.render(Outbound(ADA, "", files=tuple(paths), plain=True)):
+            await channel.send(part, "k.1")
+    assert sum("document" in one for one in server.world.chat("dm:ada").messages.values()) == 3
+
+
+async def test_an_album_whose_answer_is_lost_is_in_doubt_as_a_whole(telegram: TelegramRig, tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(name)
+    server, channel = telegram.server, telegram.channel()
+    async with channel.connect():
+        (album,) = channel.render(Outbound(ADA, "", files=(tmp_path / "a.txt", tmp_path / "b.txt")))
+        server.faults.lose = 1
+        with pytest.raises(Ambiguous):
+            await channel.send(album, "k.0")
+    assert sum("document" in one for one in server.world.chat("dm:ada").messages.values()) == 2
+
+
 async def test_a_topic_hears_its_own_answers_and_the_general_topic_needs_no_number(telegram: TelegramRig, context: FakeContext) -> None:
     channel = telegram.channel()
     async with listening(channel, context):

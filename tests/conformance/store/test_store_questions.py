@@ -96,6 +96,17 @@ async def test_a_deadline_is_kept_by_the_clock_of_the_store(scene: Scene) -> Non
     assert (await scene.store.consume(claim, work.turn, "1", "d")).state == "expired"
 
 
+async def test_a_permission_that_nobody_gave_in_time_is_found_with_its_call(scene: Scene) -> None:
+    claim, _ = await parked(scene, "1", timeout=60)
+    assert await scene.store.lapsed(ident("q1")) is None, "it can still be given"
+    scene.clock.tick(61)
+    await scene.store.expire(card, closing)
+    found = await scene.store.lapsed(ident("q1"))
+    assert (found.asked.ask.id, found.call.id, found.call.name) == (ident("q1"), "1", "Bash")
+    assert await scene.store.lapsed(claim.thread) == found
+    assert await scene.store.lapsed("another") is None
+
+
 async def test_an_overdue_question_lets_the_next_one_be_asked(scene: Scene) -> None:
     await parked(scene, "1", "2", timeout=60)
     scene.clock.tick(61)

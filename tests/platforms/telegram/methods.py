@@ -11,7 +11,7 @@ from tests.platforms.telegram import entities
 from tests.platforms.telegram.rules import Refusal, bad
 from tests.platforms.telegram.world import BOT, Body, Chat, World
 
-SENDING = frozenset({"sendMessage", "sendPhoto", "sendDocument", "editMessageText", "deleteMessage"})
+SENDING = frozenset({"sendMessage", "sendPhoto", "sendDocument", "sendMediaGroup", "editMessageText", "deleteMessage"})
 NOT_MODIFIED = "message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message"
 CONFLICT = Refusal(409, "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running")
 
@@ -70,6 +70,34 @@ class Methods:
 
     async def sendDocument(self, call: Body) -> Body:
         return self._show_file(call, "document", 50)
+
+    async def sendMediaGroup(self, call: Body) -> list[Body]:
+        """Several messages with one media_group_id, shown together or not at all."""
+        chat, media = self.world.known(call.get("chat_id")), json.loads(call.get("media") or "null")
+        if not isinstance(media, list) or not 2 <= len(media) <= 10:
+            raise bad("Group send failed" if media else "there are no messages to send")
+        kinds = {item.get("type") for item in media}
+        if kinds - {"photo", "video"} and len(kinds) > 1:
+            raise bad("document can't be mixed with other media types")
+        rest = {name: value for name, value in call.items() if name != "media" and not isinstance(value, tuple)}
+        if isinstance(reply := rest.get("reply_parameters"), str):
+            rest["reply_parameters"] = json.loads(reply)
+        items: list[Body] = []
+        for item in media:
+            name = str(item.get("media")).removeprefix("attach://")
+            if not isinstance(call.get(name), tuple):
+                raise bad("can't parse media: wrong file attach name specified")
+            if self.world.rules.files and len(call[name][1]) > (10 if item["type"] == "photo" else 50) << 20:
+                raise Refusal(413, "Request Entity Too Large")
+            caption = {key: item[key] for key in ("caption", "parse_mode") if key in item}
+            if caption:
+                self._text(caption, "caption", 1024)
+            items.append({**rest, **caption, item["type"]: call[name], "kind": item["type"]})
+        album = str(chat.id) + "-" + str(len(chat.files))
+        shown = [self._show_file(item, item["kind"], 50) for item in items]
+        for message in shown:
+            chat.messages[message["message_id"]]["media_group_id"] = album
+        return shown
 
     def _show_file(self, call: Body, kind: str, megabytes: int) -> Body:
         chat = self.world.known(call.get("chat_id"))

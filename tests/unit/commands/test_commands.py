@@ -15,7 +15,7 @@ from ohmo.assembly.house import commands
 from ohmo.commands.contract import Command, Decide, Order, Reply, Standing, Stop, is_order, parse
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.status import ChannelStatus, HouseStatus
-from ohmo.contracts.store import Ask, Asked, ThreadSettings
+from ohmo.contracts.store import Ask, Asked, Lapsed, ThreadSettings
 from ohmo.contracts.tool import Question
 
 KNOWN = commands()
@@ -97,6 +97,9 @@ class Desk:
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return self.asked
+
+    async def lapsed(self, thread: str) -> Lapsed | None:
+        return None
 
     async def thread(self, thread: str) -> ThreadInfo | None:
         return None

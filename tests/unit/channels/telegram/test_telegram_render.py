@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -179,3 +180,14 @@ def test_marking_a_deletion_changes_nothing_and_a_file_gets_a_caption() -> None:
 def test_nothing_deceptive_leaves_the_house() -> None:
     (body,) = payloads(render(Outbound(PRIVATE, "a\x00b\ud800c\u202ed")))
     assert body["text"] == "abcd"
+
+
+def test_files_that_stand_together_go_as_albums_of_one_kind_and_plain_ones_alone() -> None:
+    photos, papers = [Path(f"/x/{n}.png") for n in range(12)], [Path("/x/a.txt"), Path("/x/b.pdf")]
+    outbound = Outbound(TOPIC, "", files=(*photos, *papers, Path("/x/last.jpg")))
+    made = payloads(render(outbound))
+    assert [(len(body.get("album", ())), body["photo"]) for body in made] == [(10, True), (2, True), (2, False), (0, True)]
+    assert [one["name"] for body in made[:2] for one in body["album"]] == [path.name for path in photos]
+    assert {body["message_thread_id"] for body in made} == {int(TOPIC.topic or 0)}
+    assert json.loads(mark(render(outbound)[0]).payload)["caption"] == "<i>(may be a duplicate)</i>"
+    assert [body.get("album") for body in payloads(render(replace(outbound, plain=True)))] == [None] * 15
