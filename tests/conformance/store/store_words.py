@@ -164,7 +164,7 @@ class Scene:
     async def begin(self, *, collect: bool = False, owner: str | None = None) -> tuple[Claim, Work]:
         self.turns += 1
         claim = await self.claim(owner)
-        work = await self.store.work(claim, ident(f"turn{self.turns}"), collect=collect, step=told)
+        work = await self.store.work(claim, ident(f"turn{self.turns}x"), collect=collect, step=told)
         assert work is not None
         return claim, work
 

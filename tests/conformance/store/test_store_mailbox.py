@@ -309,3 +309,19 @@ async def test_a_post_and_what_replaced_it_are_pruned_together(scene: Scene) -> 
     scene.clock.tick(86_400)
     assert await scene.store.prune(scene.clock.now) == 2
     assert await scene.store.outbox() == []
+
+
+async def test_pruning_reaches_behind_its_first_stretch_of_turns_and_of_names(scene: Scene) -> None:
+    count = 401  # more than two stretches
+    for number in range(count):
+        await scene.hear(said(f"m{number}"))
+        claim, work = await scene.begin()
+        await scene.finish(claim, work.turn)
+    command = (await scene.hear(said("/new"), seat=COMMAND))[0]
+    await scene.store.stop(command.thread, command.seq, person="ada", fresh=True, posts=[], closing=None)
+    assert (await scene.hear(said("m0"), said("m400")))[1].duplicate
+    scene.clock.tick(40 * 86_400)
+    await scene.store.prune(scene.clock.now)
+    assert await scene.store.inbox() == []
+    assert await scene.store.steps(command.thread, 0) == []
+    assert [one.duplicate for one in await scene.hear(said("m0"), said("m200"), said("m400"))] == [False] * 3

@@ -194,7 +194,7 @@ async def test_boot_takes_every_lease_and_counts_the_deaths(scene: Scene) -> Non
     assert await scene.store.reclaim("new") == 1
     assert await scene.store.lease("slack", "new", 30) == 2
     with pytest.raises(LeaseLost):
-        await scene.store.record(claim, ident("turn1"), [model("zombie")])
+        await scene.store.record(claim, ident("turn1x"), [model("zombie")])
     works = [
         await scene.store.work(c, ident(f"n{c.thread[:5]}"), collect=False, step=told)
         for c in await scene.store.claim("new", limit=5, ttl=30)
