@@ -9,14 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults.scene import Scene, scene
-from tests.platforms.discord.rig import rig as discord
-from tests.platforms.feishu.rig import rig as feishu
-from tests.platforms.matrix.rig import rig as matrix
-from tests.platforms.slack.rig import rig as slack
-from tests.platforms.telegram.rig import rig as telegram
+from tests.faults.scene import RIGS, Scene, scene
 
-RIGS = {"telegram": telegram, "slack": slack, "discord": discord, "matrix": matrix, "feishu": feishu}
 Stage = Callable[..., AbstractAsyncContextManager[Scene]]
 
 

@@ -12,6 +12,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,24 @@ ROOT = Path(__file__).parents[2]
 PATIENCE = 90.0  # seconds: many processes may share few cores
 
 
-async def until(what: str, done: Callable[[], Awaitable[bool]], within: float = PATIENCE) -> None:
-    """Looks again and again; fails with ``what`` was waited for."""
+async def until(what: str, done: Callable[[], Awaitable[bool]], within: float = PATIENCE, *, every: float = 0.03) -> None:
+    """Looks again ``every`` so many seconds; fails with ``what`` was waited for."""
     deadline = time.monotonic() + within
     while not await done():
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within:g} s: {what}")
-        await asyncio.sleep(0.03)
+        await asyncio.sleep(every)
+
+
+@dataclass(frozen=True, slots=True)
+class Awake:
+    """Seconds from the start of the process until the house was ready, all channels could speak, and the first words were out.
+    ``work``: CPU seconds until it was ready, which no other load of the machine makes longer."""
+
+    ready: float
+    work: float
+    connected: float
+    out: float | None  # None: nothing was waiting
 
 
 class Daemon:
@@ -46,6 +58,7 @@ class Daemon:
         self._channels, self._command, self._name = channels, command, name
         self.environ: dict[str, str] = dict(environ or {})
         self._process: asyncio.subprocess.Process | None = None
+        self._began = 0.0
 
     def twin(self) -> Daemon:
         """Another instance on the same home."""
@@ -72,6 +85,7 @@ class Daemon:
     async def start(self, failpoints: str = "", *, ready: bool = True) -> None:
         assert not self.alive
         self.lives += 1
+        self._began = time.monotonic()
         environ = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
@@ -97,6 +111,31 @@ class Daemon:
             return False
 
         await until(f"the daemon is ready; it said {self.said[-500:]}", looks_ready)
+
+    async def awake(self, within: float = 5.0) -> Awake:
+        """How soon this life was there; for its first words it is watched ``within`` seconds after all channels could speak."""
+        ready = work = connected = out = 0.0
+
+        async def speaks() -> bool:
+            nonlocal ready, work, connected, out
+            with contextlib.suppress(ClientError, OSError):
+                status, found = await self.call("GET", "/api/v1/status")
+                passed, channels = time.monotonic() - self._began, found.get("channels", {})
+                ready = ready or (passed if status == 200 and found["ready"] else 0.0)
+                work = work or (self._cpu() if ready else 0.0)
+                connected = connected or (passed if all(channels[name]["state"] == "connected" for name in self._channels) else 0.0)
+                out = out or (passed if any(one["last_delivery"] for one in channels.values()) else 0.0)
+                return bool(connected and (out or passed > connected + within))
+            assert self.alive, f"the daemon ended: {self.said[-2000:]}"
+            return False
+
+        await until("all channels are connected", speaks)
+        return Awake(ready, work, connected, out or None)
+
+    def _cpu(self) -> float:
+        """Seconds of user and system time, all threads (proc(5), /proc/PID/stat)."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     async def died(self, within: float = PATIENCE) -> None:
         """Killed itself at its failpoint."""
@@ -152,17 +191,18 @@ class Daemon:
     async def histories(self) -> dict[str, list[dict[str, Any]]]:
         """What every thread went through, by thread; of its steps those of the present session, which are all that a model is sent."""
         _, found = await self.call("GET", "/api/v1/sessions?limit=1000")
-        histories: dict[str, list[dict[str, Any]]] = {}
-        for session in found["sessions"]:
-            items: list[dict[str, Any]] = []
-            since: int | None = 0
-            while since is not None:
-                _, page = await self.call("GET", f"/api/v1/sessions/{session['thread']}?limit=1000&since={since}")
-                present = [one for one in page["history"] if one["type"] != "step_info" or one["seq"] >= session["session_seq"]]
-                items += present
-                since = page["next"]
-            histories[session["thread"]] = items
-        return histories
+        assert not found["next"], "more than a thousand threads"
+        return {session["thread"]: await self.history(session["thread"], session["session_seq"]) for session in found["sessions"]}
+
+    async def history(self, thread: str, first_step: int = 0) -> list[dict[str, Any]]:
+        """What one thread went through; steps from ``first_step`` on."""
+        items: list[dict[str, Any]] = []
+        since: int | None = 0
+        while since is not None:
+            _, page = await self.call("GET", f"/api/v1/sessions/{thread}?limit=1000&since={since}")
+            items += [one for one in page["history"] if one["type"] != "step_info" or one["seq"] >= first_step]
+            since = page["next"]
+        return items
 
     # after its end
 

@@ -5,41 +5,56 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import asdict
 
+from tests.faults.daemon import Awake
 from tests.faults.scene import Scene
 
+Thread = tuple[str, str, str | None]  # platform, chat, topic
 
-async def campaign(scene: Scene, chance: random.Random, *, kills: int, messages: int, threads: int = 50, pause: float = 1.2) -> None:
+
+async def campaign(
+    scene: Scene, chance: random.Random, *, kills: int, messages: int, threads: int = 50, pause: float = 1.2
+) -> list[dict[str, float]]:
     """``messages`` in ``threads`` threads over all platforms of the scene while the daemon is killed ``kills`` times, up to ``pause`` seconds
-    after it is ready. Then the ledger: 0 lost; repeats on Telegram only, marked, at most 4 for each kill."""
+    after it is ready. Then the ledger: 0 lost; repeats on Telegram only, marked, at most 4 for each
+    kill. Returns how soon the lives after kills were there, of those that were let live."""
     places = await chats(scene, threads)
+    awoke: list[Awake] = []
     await scene.daemon.start()
     talking = asyncio.create_task(_talk(scene, chance, places, messages))
     try:
         for _ in range(kills):
             await asyncio.sleep(chance.uniform(0, pause))
             await scene.daemon.kill()
-            await scene.daemon.start(ready=chance.random() < 0.7)  # some die before they are ready
+            await scene.daemon.start(ready=False)
+            if chance.random() < 0.7:  # some die before they are ready
+                awoke.append(await scene.daemon.awake())
         await talking
     finally:
         talking.cancel()
     await scene.daemon.ready()
     await scene.answered(within=120 + messages / 10)
     await scene.check(repeats=4 * kills)
+    return [asdict(one) for one in awoke]
 
 
-async def chats(scene: Scene, threads: int) -> Sequence[tuple[str, str]]:
-    """(platform, chat), evenly over the platforms; fewer rooms on Matrix, whose real homeserver takes its time."""
+async def chats(scene: Scene, threads: int) -> Sequence[Thread]:
+    """Evenly over the platforms: threads of a group on Slack, direct chats elsewhere, rooms on Matrix."""
     each = max(1, threads // len(scene.rigs))
-    found = [(on, scene.fresh_chat(on)) for on in scene.rigs if on != "matrix" for _ in range(each)]
-    for number in range(min(each, 5) if "matrix" in scene.rigs else 0):
-        await scene.rigs["matrix"].creates(f"dm:{number}", "ada")
-        found.append(("matrix", f"dm:{number}"))
+    found: list[Thread] = []
+    for on in scene.rigs:
+        for number in range(each):
+            chat = f"dm:{number}" if on == "matrix" else scene.fresh_chat(on)
+            if on == "matrix":
+                await scene.rigs[on].creates(chat, "ada")
+            topic = await scene.rigs[on].says(f"thread {number}", chat=chat, mention=False) if on == "slack" else None
+            found.append((on, chat, topic))
     return found
 
 
-async def _talk(scene: Scene, chance: random.Random, places: Sequence[tuple[str, str]], messages: int) -> None:
+async def _talk(scene: Scene, chance: random.Random, places: Sequence[Thread], messages: int) -> None:
     for _ in range(messages):
-        on, chat = chance.choice(places)
-        await scene.says(f"#chunks{{{chance.randrange(1, 8)}}} #pace{{{chance.choice((0, 0.01, 0.1))}}}", on=on, chat=chat)
+        on, chat, topic = chance.choice(places)
+        await scene.says(f"#chunks{{{chance.randrange(1, 8)}}} #pace{{{chance.choice((0, 0.01, 0.1))}}}", on=on, chat=chat, topic=topic)
         await asyncio.sleep(chance.uniform(0, 0.15))

@@ -24,6 +24,7 @@ class Pages:
         self._daemon = daemon
         self._said: dict[str, tuple[str, dict[str, Any]]] = {}
         self._outbox: asyncio.Queue[str] = asyncio.Queue()
+        self._threads: dict[str, str] = {}  # chat -> its thread
 
     def settings(self) -> dict[str, Any]:
         return {}
@@ -57,11 +58,11 @@ class Pages:
 
     async def visible(self, chat: str = "dm:ada") -> Sequence[Visible]:
         """Rows that were sent; one that targets another takes its place."""
-        for thread, items in (await self._daemon.histories()).items():
-            _, found = await self._daemon.call("GET", f"/api/v1/sessions/{thread}?limit=1")
-            if found["session"]["address"]["channel"] == "web" and found["session"]["address"]["chat"] == _chat(chat):
-                return _shown(items)
-        return ()
+        if _chat(chat) not in self._threads:
+            _, found = await self._daemon.call("GET", "/api/v1/sessions?limit=1000&channel=web")
+            self._threads.update({one["address"]["chat"]: one["thread"] for one in found["sessions"]})
+        thread = self._threads.get(_chat(chat))
+        return _shown(await self._daemon.history(thread)) if thread is not None else ()
 
 
 def _shown(items: Sequence[dict[str, Any]]) -> list[Visible]:

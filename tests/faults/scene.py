@@ -19,8 +19,15 @@ from tests.faults.daemon import PATIENCE, Daemon, until
 from tests.faults.directed_model import MARKER, directed, told
 from tests.faults.ledger import Word, problems, transcript_problems
 from tests.faults.page import Pages
+from tests.platforms.discord.rig import rig as discord
+from tests.platforms.feishu.rig import rig as feishu
+from tests.platforms.matrix.rig import rig as matrix
 from tests.platforms.model.script import Asked, Turn
 from tests.platforms.model.server import ModelServer, serving
+from tests.platforms.slack.rig import rig as slack
+from tests.platforms.telegram.rig import rig as telegram
+
+RIGS = {"telegram": telegram, "slack": slack, "discord": discord, "matrix": matrix, "feishu": feishu}
 
 
 class Scene:
@@ -73,12 +80,13 @@ class Scene:
         missing = set(wanted)
 
         async def all_there() -> bool:
-            texts = [one.text for messages in (await self.seen()).values() for one in messages if one.by_bot and " end" in one.text]
-            missing.difference_update(marker for text in texts for marker in MARKER.findall(text))
+            for on, chat in sorted({word.place[:2] for word in self.words if word.marker in missing}):
+                texts = [one.text for one in await self.rigs[on].visible(chat) if one.by_bot and " end" in one.text]
+                missing.difference_update(marker for text in texts for marker in MARKER.findall(text))
             return not missing
 
         try:
-            await until("", all_there, within)
+            await until("", all_there, within, every=0.03 if len(missing) < 50 else 0.5)
         except AssertionError:
             shown = {place: [one.text[:200] for one in messages][-4:] for place, messages in (await self.seen()).items()}
             lost = [f"{word.marker} in {word.place}: {shown[word.place[:2]]}" for word in self.words if word.marker in missing]
