@@ -22,14 +22,17 @@ async def campaign(
     places = await chats(scene, threads)
     awoke: list[Awake] = []
     await scene.daemon.start()
-    talking = asyncio.create_task(_talk(scene, chance, places, messages))
+    share = Share(messages // (kills + 1))
+    talking = asyncio.create_task(_talk(scene, random.Random(chance.random()), places, messages, share))
     try:
         for _ in range(kills):
             await asyncio.sleep(chance.uniform(0, pause))
             await scene.daemon.kill()
+            share.next_life()
             await scene.daemon.start(ready=False)
-            if chance.random() < 0.7:  # some die before they are ready
+            if chance.random() < 0.6:  # some die before they are ready
                 awoke.append(await scene.daemon.awake())
+        share.next_life(last=True)
         await talking
     finally:
         talking.cancel()
@@ -37,6 +40,25 @@ async def campaign(
     await scene.answered(within=120 + messages / 10)
     await scene.check(repeats=4 * kills)
     return [asdict(one) for one in awoke]
+
+
+class Share:
+    """People say as much in every life (and the time before it), however long it takes, so that each kill meets some of it."""
+
+    def __init__(self, each: int) -> None:
+        self._each, self._left, self._more = each, each, asyncio.Event()
+        self._more.set()
+
+    def next_life(self, *, last: bool = False) -> None:
+        self._left += 1 << 40 if last else self._each
+        self._more.set()
+
+    async def take(self) -> None:
+        """Waits until there is something to say in this life."""
+        if self._left <= 0:
+            self._more.clear()
+            await self._more.wait()
+        self._left -= 1
 
 
 async def chats(scene: Scene, threads: int) -> Sequence[Thread]:
@@ -53,8 +75,9 @@ async def chats(scene: Scene, threads: int) -> Sequence[Thread]:
     return found
 
 
-async def _talk(scene: Scene, chance: random.Random, places: Sequence[Thread], messages: int) -> None:
+async def _talk(scene: Scene, chance: random.Random, places: Sequence[Thread], messages: int, share: Share) -> None:
     for _ in range(messages):
+        await share.take()
         on, chat, topic = chance.choice(places)
         await scene.says(f"#chunks{{{chance.randrange(1, 8)}}} #pace{{{chance.choice((0, 0.01, 0.1))}}}", on=on, chat=chat, topic=topic)
         await asyncio.sleep(chance.uniform(0, 0.15))

@@ -74,7 +74,7 @@ async def kills(wish: Wish) -> int:
         began, chance, problem, awoke = time.monotonic(), random.Random(f"{wish.seed}:{number}"), "", []
         try:
             async with stage(wish.platforms) as opened:
-                awoke = await campaign(opened, chance, kills=each, messages=messages, pause=max(1.2, messages * 0.04 / each))
+                awoke = await campaign(opened, chance, kills=each, messages=messages, pause=max(1.2, messages * 0.05 / each))
         except AssertionError as error:
             problem = str(error)
         print(f"kills, round {number + 1} of {rounds}: {problem or 'the promise held'}", flush=True)
