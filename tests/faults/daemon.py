@@ -102,15 +102,20 @@ class Daemon:
 
     async def ready(self) -> None:
         """The house is ready and every channel can speak."""
+        await until(f"the daemon is ready; it said {self.said[-500:]}", self._looks_ready)
 
-        async def looks_ready() -> bool:
-            assert self.alive, f"the daemon ended with {self._process.returncode if self._process else None}: {self.said[-2000:]}"
-            with contextlib.suppress(ClientError, OSError):
-                status, found = await self.call("GET", "/readyz")
-                return status == 200 and all(found["channels"].get(name) for name in self._channels)
-            return False
+    async def _looks_ready(self) -> bool:
+        assert self.alive, f"the daemon ended with {self._process.returncode if self._process else None}: {self.said[-2000:]}"
+        with contextlib.suppress(ClientError, OSError):
+            status, found = await self.call("GET", "/readyz")
+            return status == 200 and all(found["channels"].get(name) for name in self._channels)
+        return False
 
-        await until(f"the daemon is ready; it said {self.said[-500:]}", looks_ready)
+    async def ready_or_dead(self) -> None:
+        """Whichever comes first."""
+        with contextlib.suppress(AssertionError):
+            await self.ready()
+        assert not self.alive or await self._looks_ready(), f"the daemon is neither ready nor dead: {self.said[-500:]}"
 
     async def awake(self, within: float = 5.0) -> Awake:
         """How soon this life was there; for its first words it is watched ``within`` seconds after all channels could speak."""

@@ -45,7 +45,8 @@ async def _dies_at(scene: Scene, on: str, point: str, counter: Path, chance: ran
     """A life that ends at the point, words said meanwhile, and the life after it, which answers everything."""
     count = chance.randint(1, 3) if point in SAYING else 1
     hit = chance.randint(1, CHUNKS if point == "model.chunk" else count)
-    await scene.daemon.start(f"{point}=kill@{hit}")
+    await scene.daemon.start(f"{point}=kill@{hit}", ready=False)
+    await scene.daemon.ready_or_dead()  # some platforms deliver the newest message again when one comes back
     for _ in range(count):
         if not scene.daemon.alive:
             break

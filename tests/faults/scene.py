@@ -74,9 +74,8 @@ class Scene:
         return [one for one in await self.rigs[place[0]].visible(place[1]) if one.by_bot and marker in one.text]
 
     async def answered(self, *markers: str, within: float = PATIENCE) -> None:
-        """Each marker is answered in full."""
+        """Each marker is answered in full; no longer than ``within`` seconds without any answer."""
         wanted = markers or tuple(word.marker for word in self.words if word.answered)
-
         missing = set(wanted)
 
         async def all_there() -> bool:
@@ -85,12 +84,17 @@ class Scene:
                 missing.difference_update(marker for text in texts for marker in MARKER.findall(text))
             return not missing
 
+        async def more() -> bool:
+            before = len(missing)
+            return await all_there() or len(missing) < before
+
         try:
-            await until("", all_there, within, every=0.03 if len(missing) < 50 else 0.5)
+            while missing:
+                await until("", more, within, every=0.03 if len(missing) < 50 else 0.5)
         except AssertionError:
             shown = {place: [one.text[:200] for one in messages][-4:] for place, messages in (await self.seen()).items()}
             lost = [f"{word.marker} in {word.place}: {shown[word.place[:2]]}" for word in self.words if word.marker in missing]
-            lines = [f"no answer within {within:g} s to {len(lost)} of {len(wanted)}", *lost[:10], self.daemon.said[-500:]]
+            lines = [f"no answer for {within:g} s to {len(lost)} of {len(wanted)}", *lost[:10], self.daemon.said[-500:]]
             raise AssertionError("\n".join(lines)) from None
 
     async def answered_or_died(self, marker: str) -> None:
