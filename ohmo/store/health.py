@@ -16,7 +16,7 @@ from channels.errors import Unavailable
 from ohmo.failpoints import Failpoint
 from ohmo.store.archive_filling import fill_in
 from ohmo.store.dialect import sqlite_statement
-from ohmo.store.inspection import problem_of
+from ohmo.store.inspection import FULL_CHECK_BYTES, problem_of
 from ohmo.store.salvage import salvage
 from ohmo.store.schema import migrate, newest
 from ohmo.store.statements import milliseconds
@@ -31,16 +31,25 @@ PAGE_SIZE = 1024  # a commit writes whole pages: a message costs about 60 KB so,
 class Health:
     """``new``: made. ``sound``: checked. ``replaced``: it was damaged, lies in ``quarantined``, and what could be read was carried over.
 
-    ``detail``: one line for the owner. ``saved``: rows carried over per table."""
+    ``detail``: one line for the owner. ``saved``: rows carried over per table. ``whole``: every page was read; else that is still to be done."""
 
     state: Literal["new", "sound", "replaced"]
     detail: str = ""
     quarantined: Path | None = None
     saved: Mapping[str, int] | None = None
+    whole: bool = True
 
 
-def examine(path: Path, clock: Callable[[], datetime], failpoint: Failpoint, migrations: Migrations, backups: Path | None = None) -> Health:
-    """Blocking. ``backups``: the folder whose newest whole one fills in what a damaged file has lost.
+def examine(
+    path: Path,
+    clock: Callable[[], datetime],
+    failpoint: Failpoint,
+    migrations: Migrations,
+    backups: Path | None = None,
+    most: int = FULL_CHECK_BYTES,
+) -> Health:
+    """Blocking. ``backups``: the folder whose newest whole one fills in what a damaged file has lost. ``most``: bytes of a file that is read
+    whole before anybody uses it; a larger one only when it is under suspicion, for that takes seconds (see ``late_check``).
     After it, the file exists, is sound and has the present schema. Raises NewerSchema (file untouched), Unavailable (disk)."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
@@ -51,13 +60,22 @@ def examine(path: Path, clock: Callable[[], datetime], failpoint: Failpoint, mig
         if not path.exists() and not _log(path).exists():
             create(path, failpoint, migrations)
             return Health("new")
+        whole = suspicion(path).exists() or not path.exists() or path.stat().st_size <= most
+        known, upto = newest(migrations), None if whole else most
         # SQLite calls a page of the schema that the disk did not give "malformed": only what is seen twice counts as a damage.
-        if (problem := problem_of(path, newest(migrations)) and problem_of(path, newest(migrations))) is None:
+        problem = problem_of(path, known, most=upto) and problem_of(path, known, most=upto)
+        if problem is None:
             bring_forward(path, failpoint, migrations)
-            return Health("sound")
-        return _replace(path, problem, clock(), failpoint, migrations, backups)
+        found = Health("sound", whole=whole) if problem is None else _replace(path, problem, clock(), failpoint, migrations, backups)
+        suspicion(path).unlink(missing_ok=True)
+        return found
     except (sqlite3.Error, OSError) as error:
         raise Unavailable(f"{path}: {failure(error, str(path))}") from error
+
+
+def suspicion(path: Path) -> Path:
+    """A file that stands while the store is under suspicion: the next start reads every page of it."""
+    return path.with_name(path.name + "-suspect")
 
 
 def _log(path: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ohmo.store.writer import run
 _DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _CODE = re.compile(r"error code=(\d+)")  # of PRAGMA integrity_check, for a page of a tree
 _UNREAD = "failed to get page"  # the same for a page of a list
+STEADY = {"meta", "threads", "approvals", "grants", "people", "jobs", "leases", "cursors"}  # they do not grow with every message
 FULL_CHECK_BYTES = 64 * 1024 * 1024  # up to this size the indexes are compared with their tables too
 
 
@@ -27,8 +29,9 @@ def problem(path: Path) -> str | None:
     return problem_of(path, newest(MIGRATIONS))
 
 
-def problem_of(path: Path, known: int) -> str | None:
-    """What is wrong with the file, in a few words; None: nothing. Opened read-only, so that a newer store stays as it is."""
+def problem_of(path: Path, known: int, *, most: int | None = None) -> str | None:
+    """What is wrong with the file, in a few words; None: nothing. Opened read-only, so that a newer store stays as it is.
+    ``most``: of a file of more bytes only the tables that do not grow with every message are read."""
     if not path.exists():
         return "the file is gone, only its log is there"
     if path.stat().st_size == 0:
@@ -43,7 +46,8 @@ def problem_of(path: Path, known: int) -> str | None:
                 return "its version cannot be read"
             if int(found[0]) > known:
                 raise NewerSchema(int(found[0]), known)
-            return _checked(path)
+            large = most is not None and path.stat().st_size > most
+            return _checked(path, [f"quick_check({name})" for name in sorted(STEADY & tables)] if large else [check_of(path)])
     except UnicodeDecodeError:
         return "a name in its schema cannot be read"
     except sqlite3.DatabaseError as error:
@@ -52,14 +56,22 @@ def problem_of(path: Path, known: int) -> str | None:
         raise
 
 
-def _checked(path: Path) -> str | None:
-    """A read-only connection knows no CHECK constraints (sqlite3AddCheckConstraint leaves them out), and would not see a state that is none. The
-    caller's own, which closes last and may not write, keeps this one from folding the log into the file."""
-    check = "integrity_check" if path.stat().st_size <= FULL_CHECK_BYTES else "quick_check"
-    with closing(sqlite3.connect(path.resolve().as_uri() + "?mode=rw", uri=True, timeout=30)) as connection:
-        connection.execute("PRAGMA query_only = ON")
-        faults = [str(row[0]) for row in connection.execute(f"PRAGMA {check}(1)")]
-    return None if faults == ["ok"] else _damage(faults[0])
+def check_of(path: Path) -> str:
+    """The check that reads the whole file."""
+    return "integrity_check(1)" if path.stat().st_size <= FULL_CHECK_BYTES else "quick_check(1)"
+
+
+def _checked(path: Path, checks: Iterable[str]) -> str | None:
+    with closing(for_checks(path)) as connection:
+        return next((fault for check in checks if (fault := fault_of(connection, check))), None)
+
+
+def for_checks(path: Path) -> sqlite3.Connection:
+    """A read-only connection knows no CHECK constraints (sqlite3AddCheckConstraint leaves them out), and would not see a state that is none.
+    Another one, which closes after it, keeps this one from folding the log into the file. Any thread may interrupt it. Raises sqlite3.Error."""
+    connection = sqlite3.connect(path.resolve().as_uri() + "?mode=rw", uri=True, timeout=30, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
 
 
 def _damage(fault: str) -> str:
@@ -76,6 +88,12 @@ def _unread(code: int, fault: str) -> sqlite3.OperationalError:
     error = sqlite3.OperationalError(fault.replace("\n", " "))
     error.sqlite_errorcode = code
     return error
+
+
+def fault_of(connection: sqlite3.Connection, check: str) -> str | None:
+    """The first damage that a check of SQLite's names, on one line. Raises sqlite3.Error."""
+    faults = [str(row[0]) for row in connection.execute(f"PRAGMA {check}")]
+    return None if faults == ["ok"] else _damage(faults[0])
 
 
 def version(path: Path) -> int:

@@ -6,13 +6,15 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 from channels.errors import Unavailable
 from ohmo.failpoints import Failpoint
-from ohmo.store.health import Health, examine
+from ohmo.store.health import Health, examine, suspicion
+from ohmo.store.inspection import FULL_CHECK_BYTES
+from ohmo.store.late_check import REST, late_check
 from ohmo.store.listeners import Hear, Listeners
 from ohmo.store.schema import MIGRATIONS
 from ohmo.store.sql import SqlStore
@@ -122,21 +124,30 @@ async def open_sqlite(
     failpoint: Failpoint,
     migrations: Mapping[int, Sequence[str]] = MIGRATIONS,
     backups: Path | None = None,
+    most: int = FULL_CHECK_BYTES,
+    rest: float = REST,
 ) -> AsyncGenerator[SqliteStore]:
     """The store at ``path``; made when it is missing, brought forward when it is older, put aside when it is damaged (see ``health``).
+    ``most``, ``rest``: a file of more bytes is read whole only so many seconds later.
 
     The caller owns the home (``ohmo.store.lock``). Raises NewerSchema (file untouched), Unavailable (disk)."""
-    health = await asyncio.to_thread(examine, path, clock, failpoint, migrations, backups)
+    health = await asyncio.to_thread(examine, path, clock, failpoint, migrations, backups, most)
     fatal: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def report(reason: str) -> None:
+        with suppress(OSError):
+            suspicion(path).touch(mode=0o600)
         if not fatal.done():
             fatal.set_result(reason)
 
     driver = SqliteDriver(path, clock, report)
     driver.start()
+    checking = None if health.whole else asyncio.create_task(late_check(path, report, rest=rest), name="store.check")
     try:
         yield SqliteStore(driver, health, fatal, new_id=new_id, writer=writer)
     finally:
+        if checking is not None:
+            checking.cancel()
+            await asyncio.wait([checking])
         await driver.close()
         fatal.cancel()

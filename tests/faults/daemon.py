@@ -121,20 +121,28 @@ class Daemon:
         """How soon this life was there; for its first words it is watched ``within`` seconds after all channels could speak."""
         ready = work = connected = out = 0.0
 
-        async def speaks() -> bool:
-            nonlocal ready, work, connected, out
-            with contextlib.suppress(ClientError, OSError):
-                status, found = await self.call("GET", "/api/v1/status")
-                passed, channels = time.monotonic() - self._began, found.get("channels", {})
-                ready = ready or (passed if status == 200 and found["ready"] else 0.0)
-                work = work or (self._cpu() if ready else 0.0)
-                connected = connected or (passed if all(channels[name]["state"] == "connected" for name in self._channels) else 0.0)
-                out = out or (passed if any(one["last_delivery"] for one in channels.values()) else 0.0)
-                return bool(connected and (out or passed > connected + within))
+        def passed() -> float:
             assert self.alive, f"the daemon ended: {self.said[-2000:]}"
-            return False
+            return time.monotonic() - self._began
 
-        await until("all channels are connected", speaks)
+        async def stands() -> bool:
+            nonlocal ready, work, connected
+            with contextlib.suppress(ClientError, OSError):
+                status, found = await self.call("GET", "/readyz")
+                if status == 200 and not ready:
+                    ready, work = passed(), self._cpu()
+                if ready and all(found["channels"].get(name) for name in self._channels):
+                    connected = passed()
+            return passed() > 0 and bool(connected)
+
+        async def spoke() -> bool:
+            nonlocal out
+            _, found = await self.call("GET", "/api/v1/status")
+            out = passed() if any(one["last_delivery"] for one in found["channels"].values()) else 0.0
+            return bool(out) or passed() > connected + within
+
+        await until("all channels are connected", stands)
+        await until("words are out", spoke, every=0.2)  # to count an old store's messages takes it a moment
         return Awake(ready, work, connected, out or None)
 
     def _cpu(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.conformance.rig import Visible
@@ -14,16 +15,16 @@ from tests.faults.scene import Scene
 SAYING = ("inbound.received", "inbound.stored", "turn.claim", "model.chunk", "outbox.before", "outbox.committed", "send.accepted")
 RUNNING = {"tool.before": (0, 0), "tool.running": (0, 1), "tool.after": (1, 1)}  # least and most effects of a command that runs freely
 ASKING = ("approval.stored", "approval.granted")
-POINTS = (*SAYING, *RUNNING, *ASKING)
+POINTS = {"arrival": SAYING[:4], "answer": SAYING[4:], "command": (*RUNNING, *ASKING)}
 CHUNKS = 8
 CONFIG = {"permissions": {"allow": ["Bash(truncate:*)"]}}
 CHAT = "dm:ada"
 
 
-async def at_every_point(scene: Scene, on: str, work: Path, chance: random.Random) -> None:
-    """Each point in a random order with a death of its own in the same home, then every delivery again. AssertionError names the point."""
+async def at_points(scene: Scene, on: str, points: Sequence[str], work: Path, chance: random.Random) -> None:
+    """Each of ``points`` in a random order with a death of its own in the same home, then every delivery again. AssertionError names the point."""
     allowed = 0
-    for number, point in enumerate(chance.sample(POINTS, len(POINTS))):
+    for number, point in enumerate(chance.sample(points, len(points))):
         allowed += 4 if on == "telegram" and point == "send.accepted" else 0
         try:
             await _dies_at(scene, on, point, work / f"counter-{number}", chance)

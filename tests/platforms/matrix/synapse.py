@@ -49,7 +49,7 @@ class Synapse:
         self._secret = secret
 
     @classmethod
-    def start(cls, within: float = 90.0) -> Synapse:
+    def start(cls, within: float = 240.0) -> Synapse:
         """Start one and wait until it says READY (sd_notify); TimeoutError after ``within`` seconds."""
         folder = Path(tempfile.mkdtemp(prefix="synapse-"))
         with socket.create_server(("127.0.0.1", 0)) as probe:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import sqlite3
-from contextlib import closing
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,9 +16,9 @@ from channels.contract import Address, ChatId, Inbound, MessageId, Person, Perso
 from ohmo.contracts.store import Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
-from ohmo.store.health import Health, bring_forward, create, examine
+from ohmo.store.health import Health, bring_forward, create, examine, suspicion
 from ohmo.store.schema import MIGRATIONS, NewerSchema, newest
-from ohmo.store.sqlite import open_sqlite
+from ohmo.store.sqlite import SqliteStore, open_sqlite
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -213,3 +215,58 @@ async def test_one_flipped_bit_in_a_state_is_a_damage_and_not_a_message_that_wai
     found = look(path)
     assert found.state == "replaced"
     assert "CHECK constraint failed in inbox" in found.detail
+
+
+@asynccontextmanager
+async def as_if_large(path: Path) -> AsyncGenerator[SqliteStore]:
+    """A store too large to be read whole before anybody uses it."""
+    async with open_sqlite(path, clock=lambda: NOW, new_id=IdSource(), writer="w", failpoint=inert, most=0, rest=0) as store:
+        yield store
+
+
+def pages_of(path: Path, table: str) -> tuple[int, int]:
+    """Where the first page of a table lies in the file, and how long a page is."""
+    with closing(sqlite3.connect(path)) as connection:
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    return (root - 1) * size, size
+
+
+async def test_a_large_store_is_used_at_once_and_its_damage_is_found_later_and_mended_by_the_next_start(tmp_path: Path) -> None:
+    path = tmp_path / "ohmo.db"
+    await filled(path)
+    at, size = pages_of(path, "usage")
+    raw = bytearray(path.read_bytes())
+    raw[at : at + size] = bytes([7]) * size
+    path.write_bytes(raw)
+    async with as_if_large(path) as store:
+        assert store.health == Health("sound", whole=False)
+        assert "damaged" in await asyncio.wait_for(store.fatal, 20)
+    async with as_if_large(path) as store:
+        assert store.health.state == "replaced"
+        assert "put aside" in store.health.detail
+        assert (await store.audit_report()).accepted == 300
+    assert not suspicion(path).exists()
+    async with as_if_large(path) as store:
+        assert store.health == Health("sound", whole=False)
+
+
+async def test_a_large_store_can_be_closed_while_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "ohmo.db"
+    await filled(path, 3_000)
+    async with as_if_large(path) as store:
+        await store.accept([message(100_001)])
+        await asyncio.sleep(0)
+    assert not suspicion(path).exists()
+    assert look(path) == Health("sound")
+
+
+async def test_a_large_store_without_its_threads_is_put_aside_before_anybody_uses_it(tmp_path: Path) -> None:
+    path = tmp_path / "ohmo.db"
+    await filled(path)
+    at, size = pages_of(path, "threads")
+    raw = bytearray(path.read_bytes())
+    raw[at : at + size] = bytes([7]) * size
+    path.write_bytes(raw)
+    async with as_if_large(path) as store:
+        assert store.health.state == "replaced"
