@@ -11,7 +11,7 @@ import pytest
 from tests.faults.conftest import Stage
 from tests.faults.points import ASKING, CONFIG, SAYING, at_points
 
-SYNAPSE = pytest.param("matrix", marks=[pytest.mark.needs("synapse")])
+SYNAPSE = pytest.param("matrix", marks=(pytest.mark.needs("synapse"), pytest.mark.xdist_group("synapse")))
 
 
 @pytest.mark.parametrize("on", ["feishu", SYNAPSE])
