@@ -1,4 +1,4 @@
-"""Indicators that stay on until they are taken back, written down so that the next life takes back what a killed one left."""
+"""What a channel began and has to end: written down, so that the next life ends what a killed one left."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _log = logging.getLogger(__name__)
 
 
 class Lights:
-    """Each is a word of the channel's own. ``folder``: the channel's private one, None: nothing is remembered."""
+    """Each is a word of the channel's own. ``folder``: the channel's private one, None: nothing is remembered. ``file``: its name there."""
 
-    def __init__(self, folder: Path | None) -> None:
-        self._file = folder / "lights.json" if folder is not None else None
+    def __init__(self, folder: Path | None, file: str = "lights.json") -> None:
+        self._file = folder / file if folder is not None else None
         self._on: set[str] = set()
         self._writing = asyncio.Lock()
         self._left = self._read()
@@ -30,6 +30,18 @@ class Lights:
     def left(self) -> tuple[str, ...]:
         """What an earlier life left on and this one did not take up, until ``forget``."""
         return tuple(sorted(self._left - self._on))
+
+    def keep(self) -> None:
+        """What an earlier life left on is on in this one, too."""
+        self._on |= self._left
+        self._left.clear()
+
+    def oldest(self) -> str | None:
+        """The first by name, None: none is on."""
+        return min(self._on, default=None)
+
+    def __len__(self) -> int:
+        return len(self._on)
 
     async def forget(self) -> None:
         """What an earlier life left on is off."""

@@ -12,6 +12,7 @@ from typing import cast
 
 from channels.contract import About, Arrival, Inbound
 from channels.errors import AuthFailed, ChannelError
+from channels.lights import Lights
 from channels.slack.client import Wire
 from channels.slack.inbound import Body
 from channels.slack.mrkdwn import escape
@@ -19,6 +20,7 @@ from channels.slack.mrkdwn import escape
 _log = logging.getLogger(__name__)
 
 WAITING = 100  # courtesies that wait; more are dropped
+_TITLE = "assistant.threads.setTitle"
 REMEMBERED = 1_000  # people and threads
 TITLE = 60  # characters of a thread's first words that name it
 PROMPTS = (
@@ -29,13 +31,15 @@ PROMPTS = (
 
 
 class Courtesies:
-    """``about``: what may be told of the house, asked anew each time."""
+    """``about``: what may be told of the house, asked anew each time. ``untitled``: assistant threads nobody has spoken in yet, as ``TS CHAT``; they
+    outlive a restart, because people may take their time."""
 
-    def __init__(self, wire: Wire, about: Callable[[], About]) -> None:
+    def __init__(self, wire: Wire, about: Callable[[], About], untitled: Lights) -> None:
         self._wire, self._about = wire, about
         self._calls: asyncio.Queue[tuple[str, Body]] = asyncio.Queue(WAITING)
         self._published: OrderedDict[str, str] = OrderedDict()  # person -> digest of the Home tab they have
-        self._untitled: OrderedDict[tuple[str, str], None] = OrderedDict()  # assistant threads nobody has spoken in yet
+        self._untitled, self._named = untitled, set[str]()  # those whose title is on its way
+        untitled.keep()
 
     async def run(self) -> None:
         """Until cancelled. Raises AuthFailed."""
@@ -48,25 +52,30 @@ class Courtesies:
             except ChannelError as error:
                 _log.warning("slack: %s", error)
                 self._published.pop(str(body.get("user_id", "")), None)
+            if method == _TITLE:
+                await self._untitled.off(f"{body['thread_ts']} {body['channel_id']}")
 
-    def event(self, payload: Body) -> None:
+    async def event(self, payload: Body) -> None:
         """One event that was acknowledged; most need no courtesy."""
         found = payload.get("event")
         event = cast("Body", found) if isinstance(found, dict) else {}
         if event.get("type") == "app_home_opened" and event.get("tab") == "home":
             self._home(event)
         elif event.get("type") == "assistant_thread_started":
-            self._thread(event)
+            await self._thread(event)
 
     def heard(self, said: Arrival) -> None:
         """The first words of an assistant thread are its title."""
-        if not isinstance(said, Inbound) or said.address.topic is None or (said.address.chat, said.address.topic) not in self._untitled:
+        if not isinstance(said, Inbound) or said.address.topic is None:
             return
-        del self._untitled[said.address.chat, said.address.topic]
+        thread = f"{said.address.topic} {said.address.chat}"
+        if thread not in self._untitled or thread in self._named:
+            return
+        self._named.add(thread)
         words = " ".join(said.text.split())
         title = words if len(words) <= TITLE else words[: TITLE - 1] + "…"
         if title:
-            self._put("assistant.threads.setTitle", {"channel_id": said.address.chat, "thread_ts": said.address.topic, "title": title})
+            self._put(_TITLE, {"channel_id": said.address.chat, "thread_ts": said.address.topic, "title": title})
 
     def _home(self, event: Body) -> None:
         """app_home_opened brings the view that stands there, so that an unchanged one is not published again, also after a restart."""
@@ -83,15 +92,15 @@ class Courtesies:
             self._published.popitem(last=False)
         self._put("views.publish", {"user_id": person, "view": view})
 
-    def _thread(self, event: Body) -> None:
+    async def _thread(self, event: Body) -> None:
         found = event.get("assistant_thread")
         thread = cast("Body", found) if isinstance(found, dict) else {}
         chat, ts = thread.get("channel_id"), thread.get("thread_ts")
-        if not isinstance(chat, str) or not isinstance(ts, str) or (chat, ts) in self._untitled:
+        if not isinstance(chat, str) or not isinstance(ts, str) or f"{ts} {chat}" in self._untitled:
             return
-        self._untitled[chat, ts] = None
-        if len(self._untitled) > REMEMBERED:
-            self._untitled.popitem(last=False)
+        await self._untitled.on(f"{ts} {chat}")
+        if len(self._untitled) > REMEMBERED and (oldest := self._untitled.oldest()) is not None:
+            await self._untitled.off(oldest)
         prompts = [{"title": title, "message": message} for title, message in PROMPTS]
         self._put("assistant.threads.setSuggestedPrompts", {"channel_id": chat, "thread_ts": ts, "prompts": prompts})
 

@@ -13,6 +13,7 @@ from channels.cleaning import cleaned
 from channels.contract import Address, Arrival, ChannelContext, ChatId, Inbound, Options, TopicId
 from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.gaps import left_out
+from channels.lights import Lights
 from channels.quarantine import Quarantine
 from channels.slack import inbound
 from channels.slack.client import Feed, Frame, Wire
@@ -41,7 +42,7 @@ class Listening:
         """``who``: our team's id, our bot's user id and its bot id."""
         self._wire, self._context, self._clock, self._invited = wire, context, options.clock, options.invited
         self._names, (self._slashes, self._streams) = names, known
-        self._courtesies = Courtesies(wire, options.about)
+        self._courtesies = Courtesies(wire, options.about, Lights(context.state, "untitled.json"))
         self._memory = Memory()
         self._place = Place(
             who[0], who[1], options.clock, names.known, self._memory.follows, self._memory.topic_of, self._slashes.is_order, who[2]
@@ -126,7 +127,7 @@ class Listening:
         for frame in frames:
             await frame.line.acknowledge(frame.envelope)
             if frame.kind == "events_api":
-                self._courtesies.event(frame.payload or {})
+                await self._courtesies.event(frame.payload or {})
         for said in arrivals.values():
             self._courtesies.heard(said)
 

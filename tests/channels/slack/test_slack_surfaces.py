@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -194,6 +194,41 @@ async def test_an_assistant_thread_gets_prompts_once_and_its_first_words_as_titl
     title = slack.server.titles[0]["title"]
     assert title.startswith("plan my week xxx")
     assert len(title) == 60
+
+
+async def test_an_assistant_thread_gets_its_title_also_when_its_first_words_come_after_a_restart(
+    slack: SlackRig, context: FakeContext
+) -> None:
+    async def life(work: Callable[[], Awaitable[None]]) -> None:
+        channel = slack.channel()
+        async with channel.connect():
+            sockets = slack.server.opened
+            hearing = asyncio.create_task(channel.receive(context))
+            await slack.server.until(lambda server: server.opened > sockets)
+            await work()
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
+
+    threads: list[str] = []
+
+    async def opened() -> None:
+        threads.append(slack.opens_assistant())
+        await slack.server.until(lambda server: len(server.prompts) == 1)
+
+    async def spoken() -> None:
+        await slack.says("plan my week", topic=threads[0])
+        await slack.server.until(lambda server: len(server.titles) == 1)
+        async with asyncio.timeout(20):
+            while (context.state / "untitled.json").read_text() != "[]":
+                await asyncio.sleep(0.02)  # between two looks
+
+    async def spoken_again() -> None:
+        await slack.says("and the next", topic=threads[0])
+        await context.texts(2)
+
+    for work in (opened, spoken, spoken_again):
+        await life(work)
+    assert [one["title"] for one in slack.server.titles] == ["plan my week"]
 
 
 # native streams
