@@ -8,23 +8,33 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
+import itertools
+import logging
+import os
 import random
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import structlog
+
+from tests.faults.great_home import awakened, checked, grown
 from tests.faults.nemesis import campaign
+from tests.faults.points import CONFIG, POINTS, at_points
 from tests.faults.records import Records, section, spread, table
 from tests.faults.scene import RIGS, Scene, scene
 
 KILLS_OF_A_ROUND = 10
-PARTS = ("kills",)
+SEEDS = 20  # of every cell of platform and point
+WAITING, AWAKENINGS = 50, 10  # people who wait when an old store is killed, and how often it is
+INTERRUPTED, PIECE = 100_000, 1_000  # turns, all and of one piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +111,117 @@ every channel can speak, the first words are out (middle / 99th percentile / mos
 {table(head, [*rows, row("all", found)])}"""
 
 
+# Kills at every named failpoint (figure G3)
+
+
+async def points(wish: Wish) -> int:
+    """One piece for each platform, group of points and seed. Returns how many broke the promise."""
+    records = wish.records("points")
+    done = {(one["on"], one["group"], one["seed"]) for one in records.all()}
+    for number, on, (group, names) in itertools.product(range(SEEDS), wish.platforms, POINTS.items()):
+        if (on, group, number) in done:
+            continue
+        problem = ""
+        try:
+            async with stage([on], **CONFIG) as opened:
+                work = opened.daemon.home.parent / "workspace"
+                await at_points(opened, on, names, work, random.Random(f"{wish.seed}:{number}:{on}:{group}"))
+        except AssertionError as error:
+            problem = str(error)
+        print(f"points, seed {number + 1}, {group} on {on}: {problem or 'the promise held'}", flush=True)
+        records.add(on=on, group=group, seed=number, problem=problem)
+        section(wish.page, "Kills at every step of a message's way", _points_told(wish, records.all()))
+    return sum(bool(one["problem"]) for one in records.all())
+
+
+def _points_told(wish: Wish, found: Sequence[dict[str, Any]]) -> str:
+    def cell(on: str, group: str) -> str:
+        there = [one for one in found if (one["on"], one["group"]) == (on, group)]
+        broken = "; ".join(one["problem"].splitlines()[0][:160] for one in there if one["problem"])
+        return f"{len(there)} held" if not broken else f"{sum(not one['problem'] for one in there)} of {len(there)} held: {broken}"
+
+    rows = [[f"{group}: {', '.join(names)}", *(cell(on, group) for on in wish.platforms)] for group, names in POINTS.items()]
+    return f"""`python -m tests.faults.torture --only points --seed {wish.seed}`: seeds that held, of {SEEDS} for every cell.
+In each the daemon dies at every named point of the row, at a random hit of it, with one to three messages on their way; at the end everything is delivered once more.
+
+{table(["points", *wish.platforms], rows)}"""
+
+
+# A store that has grown old (figure G5)
+
+
+async def home(wish: Wish) -> int:
+    """All or nothing: the store is made and killed in one go."""
+    records = wish.records("home")
+    if not records.all():
+        awoke: list[dict[str, Any]] = []
+        problem = ""
+        try:
+            async with stage(["telegram"]) as opened:
+                await grown(opened, sessions=1_000, messages=100_000)
+                for number in range(AWAKENINGS):
+                    awoke.append(asdict(await awakened(opened, waiting=WAITING)))
+                    print(f"old store, kill {number + 1} of {AWAKENINGS}: {awoke[-1]}", flush=True)
+                await checked(opened)
+        except AssertionError as error:
+            problem = str(error)
+        print(f"old store: {problem or 'the promise held'}", flush=True)
+        records.add(awoke=awoke, problem=problem, load=round(os.getloadavg()[1], 1), cores=os.cpu_count())
+    (found,) = records.all()
+    rows = [[what, spread([life[key] for life in found["awoke"] if life[key] is not None])] for what, key in TIMES]
+    held = found["problem"].splitlines()[:1] or ["Nothing was lost, nothing said twice."]
+    machine = (
+        f"The machine had {found['cores']} cores and a load of {found['load']} meanwhile: times are long by that, processor time is not."
+    )
+    text = f"""`python -m tests.faults.torture --only home`: Telegram, 1 000 sessions with 100 messages each;
+{len(found["awoke"])} times `kill -9` while {WAITING} people wait for the model. {held[0]}
+{machine}
+
+{table(["seconds from the start of the process", "middle / 99th percentile / most"], rows)}"""
+    section(wish.page, "A store of 100 000 messages", text)
+    return bool(found["problem"])
+
+
+TIMES = (
+    ("processor time until ready", "work"),
+    ("ready (wanted: 2)", "ready"),
+    ("the channel can speak", "connected"),
+    ("first answer out (wanted: 5)", "out"),
+)
+
+
+# Interrupted turns (figure G8)
+
+
+async def turns(wish: Wish) -> int:
+    """Pieces of a thousand interrupted turns, in this process, in memory."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "sessions"))
+    stories = importlib.import_module("interrupted")
+    records = wish.records("turns")
+    while (done := sum(one["interrupted"] for one in records.all())) < INTERRUPTED:
+        chance, interrupted, problem = random.Random(f"{wish.seed}:{done}"), 0, ""
+        while interrupted < PIECE and not problem:
+            story = stories.drawn(chance)
+            try:
+                interrupted += await asyncio.to_thread(asyncio.run, stories.told(story))
+            except AssertionError as error:
+                problem, interrupted = f"{story}: {error}", interrupted + 1
+        records.add(interrupted=interrupted, problem=problem)
+        found = records.all()
+        broken = [one["problem"].splitlines()[0] for one in found if one["problem"]]
+        print(f"turns, {done + interrupted} of {INTERRUPTED}: {problem or 'all valid'}", flush=True)
+        text = f"""`python -m tests.faults.torture --only turns --seed {wish.seed}`: {done + interrupted} turns interrupted
+anywhere, up to four times each, by a kill, `/stop`, a graceful stop, a store that is away, or another message.
+Every request was held against the rules of Anthropic's and OpenAI's endpoints, every log against L6,
+and no effect came twice: {len(broken)} violations. {" ".join(broken)}"""
+        section(wish.page, "Interrupted turns", text)
+    return sum(bool(one["problem"]) for one in records.all())
+
+
+PARTS: Mapping[str, Callable[[Wish], Awaitable[int]]] = {"kills": kills, "points": points, "home": home, "turns": turns}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.torture", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="0: a new one")
@@ -118,10 +239,14 @@ def main() -> int:
     seed = asked.seed or random.SystemRandom().randrange(1, 10**6)
     print(f"seed {seed}: --seed {seed} --resume goes on with it", flush=True)
     wish = Wish(seed, platforms, asked.kills, asked.messages, asked.page, asked.state, asked.resume)
-    return 1 if sum(asyncio.run(globals()[part](wish)) for part in parts) else 0
+    return 1 if sum(asyncio.run(_broken(PARTS[part], wish)) for part in parts) else 0
 
 
-def _names(parser: argparse.ArgumentParser, option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
+async def _broken(part: Callable[[Wish], Awaitable[int]], wish: Wish) -> int:
+    return await part(wish)
+
+
+def _names(parser: argparse.ArgumentParser, option: str, text: str, known: Iterable[str]) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if unknown := set(names) - set(known):
         parser.error(f"{option}: {', '.join(sorted(unknown))} is none of {', '.join(known)}")

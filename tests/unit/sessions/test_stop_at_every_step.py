@@ -1,0 +1,74 @@
+"""Row 68: /stop and /new said at every step of a turn; whichever wins, there is one ending, no half state, and the next words are answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+import pytest
+from interrupted import faults
+from pool_rig import Rig, violations
+
+from ohmo.contracts.messages import Step
+from ohmo.contracts.provider import ModelRequest
+from ohmo.providers.scripted import Says
+
+STEPS = ("turn.claim", "model.chunk", "tool.before", "tool.running", "tool.after", "outbox.before", "outbox.committed")
+
+
+def calls_once(request: ModelRequest) -> Says:
+    """One command with an effect for the first words, then an answer."""
+    last = request.steps[-1]
+    return Says("", calls=(("Once", {"name": "x"}),)) if "go" in str(last) else Says("done", chunks=3)
+
+
+def present(rig: Rig) -> list[Step]:
+    """The steps of the present session: all that a model is ever sent again. What /new left open stays in the session it belongs to."""
+    (row,) = rig.store.tables.threads.values()
+    return [logged.step for (_, seq), logged in sorted(rig.store.tables.steps.items()) if seq >= row.session_seq]
+
+
+class Interrupting:
+    """A failpoint that lets somebody say the command at one hit of one step."""
+
+    def __init__(self, step: str, hit: int, later: int) -> None:
+        self._step, self._left, self._later = step, hit, later
+        self.command: Coroutine[None, None, None] | None = None
+        self.said: asyncio.Task[None] | None = None
+
+    def __call__(self, name: str) -> None:
+        self._left -= name == self._step
+        if name == self._step and not self._left and self.command is not None:
+            self.said = asyncio.get_running_loop().create_task(self._say(self.command))
+
+    async def _say(self, command: Coroutine[None, None, None]) -> None:
+        for _ in range(self._later):
+            await asyncio.sleep(0)
+        await command
+
+
+@pytest.mark.parametrize("later", [0, 1, 3, 7])
+@pytest.mark.parametrize("fresh", [False, True], ids=["stop", "new"])
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_command_at_any_step_leaves_one_ending_and_no_half_state(step: str, fresh: bool, later: int) -> None:
+    point = Interrupting(step, 2 if step == "model.chunk" else 1, later)
+    rig = Rig(failpoint=point)
+    rig.model.default = calls_once
+    await rig.says("go")
+    async with rig.life() as pool:
+        point.command = rig.stops(pool, fresh=fresh)
+        await rig.quiet()
+        async with asyncio.timeout(20):
+            while point.said is None:
+                await asyncio.sleep(0)
+            await point.said
+        answers, ended = rig.said().count("done"), rig.endings()
+        assert (ended, answers) in ((["stopped"], 0), (["answered"], 1))
+        assert ended == ["stopped"] or step.startswith("outbox") or later, "it came before the answer was stored"
+        await rig.says("and now?")
+        await rig.quiet()
+    assert rig.endings()[-1] == "answered"
+    assert rig.said().count("done") == answers + 1
+    assert violations(present(rig)) == []
+    assert [fault for request in rig.model.requests for fault in faults(request)] == []
+    assert all(count == 1 for count in rig.once.begun.values())
