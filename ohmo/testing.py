@@ -73,7 +73,8 @@ async def eventually(condition: Callable[[], bool | Awaitable[bool]], within: fl
 class World:
     """What is there before the house and outlives it: the platform, the model, the time. ``folder`` is the home; ``config`` its configuration.
 
-    ``capabilities``, ``policy`` and ``activity`` are those of the platform's channel; ``failpoint`` as in the product."""
+    ``brain``: a real endpoint's chain, asked instead of ``model``. ``capabilities``, ``policy`` and ``activity`` are those of the platform's
+    channel; ``failpoint`` as in the product."""
 
     folder: Path
     platform: FakePlatform
@@ -84,6 +85,7 @@ class World:
     policy: Policy = field(default_factory=lambda: Policy(dm="open", groups="open"))
     failpoint: Failpoint = inert
     activity: Mode = "live"
+    brain: Model | None = None
 
     async def hears(self, text: str, chat: str = "dm:ada") -> Shown:
         """Wait until the bot's message that contains ``text`` stands in ``chat``."""
@@ -113,7 +115,9 @@ async def house(world: World, *, drain: float = 5.0) -> AsyncGenerator[House]:
     seams = Seams(clock=world.clock, environ=environ, failpoint=world.failpoint, alarm=world.clock.alarm)
     async with open_store(config.store_url, config.home.database, seams.clock, seams.new_id, seams.failpoint) as (store, warnings):
         await store.reclaim(seams.owner)
-        built = await build_house(config, seams, store, _wired(world, config.home.state), _model(world.model), warnings=warnings)
+        built = await build_house(
+            config, seams, store, _wired(world, config.home.state), world.brain or _model(world.model), warnings=warnings
+        )
         async with _running(
             [built.bus.run, built.questions.run, built.pool.run, built.intake.run, built.clockwork.scheduler.run, built.board.run]
         ):

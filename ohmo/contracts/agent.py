@@ -36,6 +36,7 @@ class Ledger(Protocol):
     async def steered(self) -> bool: ...  # takes messages that arrived meanwhile (busy: steer); True if any
     def last_was_final(self) -> bool: ...  # the last step is a model step without calls
     def final_text(self) -> str: ...
+    def model_calls(self) -> int: ...  # of this turn so far, earlier runs of it included
     def call_context(self, call: ToolCall, progress: Callable[[str], None]) -> CallContext: ...
 
 

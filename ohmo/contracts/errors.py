@@ -11,6 +11,7 @@ OhmoError
     ├── Overloaded         429/529/5xx: wait ``retry_after`` seconds
     ├── TimedOut           no byte, or no further byte, within the limit
     ├── CutOff             the stream ended before its end
+    │   └── Empty          it ended, and nothing was said: waiting does not help
     ├── TooLong            the prompt does not fit the model's window
     ├── Refused            the provider will never accept this request as it is
     ├── BadKey             the key is missing, wrong or not allowed
@@ -70,6 +71,10 @@ class TimedOut(ProviderError):
 
 class CutOff(ProviderError):
     """The answer was cut off in the middle."""
+
+
+class Empty(CutOff):
+    """The model gave an empty answer."""
 
 
 class TooLong(ProviderError):

@@ -62,7 +62,19 @@ class Status(OfTurn):
 
 
 @dataclass(frozen=True, slots=True)
+class PlanUpdated(OfTurn):
+    """By ``call``: ``step`` of ``total`` is being done now, and what that is."""
+
+    call: str
+    step: int
+    total: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failure(OfTurn):
+    """``fatal``: the turn ends by it; otherwise it stays open and is tried again."""
+
     text: str
     fatal: bool
 
@@ -113,6 +125,7 @@ Event = (
     | ToolRefused
     | ToolProgress
     | ToolDone
+    | PlanUpdated
     | Status
     | Failure
     | CompactionProgress

@@ -49,11 +49,21 @@ class Footprint:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanState:
+    """Where the plan of the present work stands: ``step`` of ``total`` is being done (0: there is none; all done: the last)."""
+
+    step: int
+    total: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """``posts`` are committed together with the result: they happen once or not at all."""
+    """``posts`` are committed together with the result: they happen once or not at all. ``plan``: what it is from now on."""
 
     result: ToolResult
     posts: tuple[Outbound, ...] = ()
+    plan: PlanState | None = None
 
 
 @dataclass(frozen=True, slots=True)

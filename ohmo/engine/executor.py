@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from channels.errors import Unavailable
 from ohmo.contracts.agent import Ledger, OpenCall, Parked
 from ohmo.contracts.errors import StoreError
-from ohmo.contracts.events import ToolDone, ToolProgress, ToolRefused, ToolStarted
+from ohmo.contracts.events import PlanUpdated, ToolDone, ToolProgress, ToolRefused, ToolStarted
 from ohmo.contracts.messages import CallStarted, ToolCall, ToolResult
 from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Gate, Question, Tool, ToolOutput, Verdict
 from ohmo.engine.guard import LoopGuard
@@ -25,7 +25,7 @@ from ohmo.providers.arguments import UNREADABLE
 
 NOT_EXECUTED = "Interrupted by a restart before it ran: not executed. Ask for it again if it is still wanted."
 UNKNOWN = "Interrupted by a restart while it ran: its effect is unknown. It was not run again. Look at what it left behind before going on, and tell the person."
-ToolEvent = ToolStarted | ToolRefused | ToolProgress | ToolDone
+ToolEvent = ToolStarted | ToolRefused | ToolProgress | ToolDone | PlanUpdated
 Explain = Callable[[str, ValidationError], str]
 
 
@@ -80,6 +80,8 @@ class Executor:
             output = replace(output, result=replace(output.result, text=text if hint is None else f"{text}\n\n{hint}"))
             await ledger.result(output)
             emit(ToolDone(turn, call.id, output.result))
+            if (plan := output.plan) is not None:
+                emit(PlanUpdated(turn, call.id, plan.step, plan.total, self._redact(plan.title)))
 
         async def refuse(why: str) -> None:
             emit(ToolRefused(turn, call.id, call.name, summary(call)))

@@ -6,15 +6,15 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from ohmo.contracts.agent import Answered, Ended, Failed, Ledger, Parked
-from ohmo.contracts.errors import CutOff, Overloaded, ProviderError, TimedOut
-from ohmo.contracts.events import Event
+from ohmo.contracts.errors import CutOff, Empty, Overloaded, ProviderError, TimedOut
+from ohmo.contracts.events import Event, Failure
 from ohmo.engine.executor import Executor
 from ohmo.engine.guard import LoopGuard
 from ohmo.engine.reasoner import Reasoner
 
 
 class Engine:
-    """The built-in agent. ``max_steps``: model calls per run of a turn."""
+    """The built-in agent. ``max_steps``: model calls of a turn, over restarts and questions."""
 
     def __init__(self, reasoner: Reasoner, executor: Executor, *, max_steps: int) -> None:
         self._reasoner, self._executor, self._max_steps = reasoner, executor, max_steps
@@ -22,7 +22,7 @@ class Engine:
     async def run(self, turn: str, ledger: Ledger) -> AsyncGenerator[Event | Ended]:
         """New turn, resumed turn and answered question are the same loop."""
         guard = LoopGuard()
-        for _ in range(self._max_steps):
+        for _ in range(self._max_steps - ledger.model_calls()):
             if calls := ledger.open_calls():
                 async with aclosing(self._executor.execute(turn, calls, ledger, guard)) as events:
                     async for event in events:  # each result is recorded before its ToolDone
@@ -31,7 +31,8 @@ class Engine:
                             return
                         yield event
                 if guard.stuck is not None:
-                    yield Ended(Failed(f"the same call of {guard.stuck} was made again and again with the same result"))
+                    for last in _failed(turn, f"the same call of {guard.stuck} was made again and again with the same result"):
+                        yield last
                     return
             if ledger.last_was_final():  # said is said: what came meanwhile gets a turn of its own
                 yield Ended(Answered(ledger.final_text()))
@@ -42,16 +43,24 @@ class Engine:
                     async for thought in thoughts:  # records the model step, then ModelDone
                         yield thought
             except ProviderError as error:
-                yield Ended(Failed(str(error), retry_after=_retry_after(error)))
+                for last in _failed(turn, str(error), _retry_after(error)):
+                    yield last
                 return
         if ledger.last_was_final():
             yield Ended(Answered(ledger.final_text()))
         else:
-            yield Ended(Failed(f"the limit of {self._max_steps} model calls for one turn was reached"))
+            for last in _failed(turn, f"the limit of {self._max_steps} model calls for one turn was reached"):
+                yield last
+
+
+def _failed(turn: str, why: str, retry_after: float | None = None) -> tuple[Failure, Ended]:
+    return Failure(turn, why, fatal=retry_after is None), Ended(Failed(why, retry_after=retry_after))
 
 
 def _retry_after(error: ProviderError) -> float | None:
     """Seconds until the same request may succeed; None: it will not by itself."""
+    if isinstance(error, Empty):
+        return None
     if isinstance(error, Overloaded):
         return error.retry_after or 0.0
     return 0.0 if isinstance(error, TimedOut | CutOff) else None

@@ -124,6 +124,9 @@ class TurnLedger:
     def final_text(self) -> str:
         return self._transcript.final_text() if self._final is None else text_of(self._final)
 
+    def model_calls(self) -> int:
+        return self._transcript.model_calls() + (self._final is not None)
+
     def call_context(self, call: ToolCall, progress: Callable[[str], None]) -> CallContext:
         plan, claim = self._plan, self._claim
         return CallContext(

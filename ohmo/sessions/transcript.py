@@ -105,6 +105,15 @@ class Transcript:
         last = self._steps[-1] if self._steps else None
         return isinstance(last, ModelStep) and is_final(last)
 
+    def model_calls(self) -> int:
+        """Model steps since somebody's words, or a wake, began the present turn."""
+        count = 0
+        for step in reversed(self._steps):
+            if isinstance(step, UserStep) and step.source in ("message", "wake"):
+                break
+            count += isinstance(step, ModelStep)
+        return count
+
     def begun(self) -> bool:
         """The model has answered to the last words of a person."""
         return bool(self._steps) and not isinstance(self._steps[-1], UserStep)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.contracts.tool import CallContext, Footprint, PlanState, ToolOutput
 from ohmo.tools.answers import description, failed, said
 from ohmo.tools.workbench import Workbench
 
@@ -42,7 +44,16 @@ class TodoWrite:
             return failed(context, f"`todos`: {len(running)} steps are in_progress; let one be, the others pending")
         done = sum(todo.status == "completed" for todo in todos)
         lines = [f"{number}. {_MARKS[todo.status]} {todo.content}" for number, todo in enumerate(todos, 1)]
-        return said(context, "\n".join([f"Plan: {done} of {len(todos)} done", *lines]) if todos else "Plan: empty")
+        text = "\n".join([f"Plan: {done} of {len(todos)} done", *lines]) if todos else "Plan: empty"
+        return replace(said(context, text), plan=_state(todos))
+
+
+def _state(todos: Sequence[Todo]) -> PlanState:
+    """What is in progress; without such a step the first one that is not done; at the end the last."""
+    open_ones = [number for number, todo in enumerate(todos, 1) if todo.status != "completed"]
+    running = [number for number in open_ones if todos[number - 1].status == "in_progress"]
+    step = next(iter(running or open_ones), len(todos))
+    return PlanState(step, len(todos), todos[step - 1].content if step else "")
 
 
 TOOL = TodoWrite

@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from ohmo.contracts.errors import CutOff
+from ohmo.contracts.errors import Empty
 from ohmo.contracts.messages import ModelStep, Text, ToolCall
 from ohmo.contracts.provider import ModelEvent, ModelRequest, Reply
 from ohmo.ids import NewId
@@ -19,7 +19,7 @@ LENGTH = "The answer did not fit into the allowed length."
 
 def repair(call: Call, new_id: NewId) -> Call:
     """Every call gets an id of the house, unique for ever (models reuse theirs); the model's stays in ``foreign``. An empty answer raises
-    CutOff, so that it is asked again; a tool name nobody knows stays and ends as an error result."""
+    Empty, so that it is asked again; a tool name nobody knows stays and ends as an error result."""
 
     async def repaired(request: ModelRequest) -> AsyncIterator[ModelEvent]:
         async with streaming(call, request) as events:
@@ -33,13 +33,13 @@ def repair(call: Call, new_id: NewId) -> Call:
 
 
 def whole(step: ModelStep, tools: Sequence[str], new_id: NewId) -> ModelStep:
-    """The step with names and ids put right. Raises CutOff when it says nothing and calls nothing."""
+    """The step with names and ids put right. Raises Empty when it says nothing and calls nothing."""
     blocks = tuple(
         replace(block, id=new_id(), name=tool_name(block.name, tools)) if isinstance(block, ToolCall) else block for block in step.blocks
     )
     if not any(isinstance(block, ToolCall) or (isinstance(block, Text) and block.text.strip()) for block in blocks):
         if step.stop == "end":
-            raise CutOff(f"{step.model} gave an empty answer.")
+            raise Empty(f"{step.model} gave an empty answer.")
         blocks = (*blocks, Text(DECLINED if step.stop == "refusal" else LENGTH))
     return replace(step, blocks=blocks)
 

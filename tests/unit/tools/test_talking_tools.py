@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tool_calls import Call
 
 from ohmo.contracts.tool import CallContext
@@ -39,3 +40,21 @@ async def test_a_question_carries_its_choices_and_returns_the_one_picked(bench: 
     assert (await tool.run(arguments, replace(context, word="green, please"))).result.text == "green, please"
     assert (await tool.run(arguments, replace(context, word="7"))).result.text == "7"
     assert (await tool.run(arguments, context)).result.error
+
+
+@pytest.mark.parametrize(
+    ("states", "plan"),
+    [
+        (["completed", "in_progress", "pending"], (2, 3, "step 2")),
+        (["completed", "pending", "pending"], (2, 3, "step 2")),
+        (["pending", "completed", "pending"], (1, 3, "step 1")),
+        (["completed", "completed"], (2, 2, "step 2")),
+        ([], (0, 0, "")),
+    ],
+)
+async def test_a_plan_says_where_it_stands(bench: Workbench, context: CallContext, states: list[str], plan: tuple[int, int, str]) -> None:
+    todos = [{"content": f"step {number}", "status": state} for number, state in enumerate(states, 1)]
+    tool = load_tools(bench)["TodoWrite"]
+    found = (await tool.run(tool.input.model_validate({"todos": todos}), context)).plan
+    assert found is not None
+    assert (found.step, found.total, found.title) == plan
