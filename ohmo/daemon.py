@@ -204,7 +204,8 @@ async def _live(config: Config, order: Order, seams: Seams, word: _Word) -> int:
                     return OK
                 config, last = replace(found, safe=config.safe), config
                 word = replace(word, notes=tuple(note for note in word.notes if note != order.note))
-                log.info("configuration_changed", file=str(config.file))
+                if last is not None and found is not last:
+                    log.info("configuration_changed", file=str(config.file))
 
 
 async def _life(
@@ -223,9 +224,13 @@ async def _life(
 
         async with _tasks() as start:
             start("configuration.remember", lambda: _remember(config, order))
-            found = await _until_stopped(house, stopping, rereading.changed(config, tell))
+            found = await _until_stopped(house, stopping, rereading.changed(config, tell), config)
             notify(seams.environ, "STOPPING=1" if found is None else f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-            log.info("stopping", running=house.pool.running, because="of a new configuration" if found else "we were asked to")
+            log.info(
+                "stopping",
+                running=house.pool.running,
+                because="we were asked to" if found is None else "of a new configuration" if found is not config else "of /restart",
+            )
             if found is not None:
                 with suppress(ConfigError):  # said when it does not start
                     house.tighten(found)
@@ -259,20 +264,22 @@ def _announce(house: House, doors: Doors, order: Order) -> None:
     notify(order.environ, "READY=1\nSTATUS=serving")
 
 
-async def _until_stopped(house: House, stopping: asyncio.Event, changed: Coroutine[Any, Any, Config]) -> Config | None:
-    """A signal, a new configuration, or a store that only a restart can mend."""
+async def _until_stopped(house: House, stopping: asyncio.Event, changed: Coroutine[Any, Any, Config], present: Config) -> Config | None:
+    """A signal, a new configuration, the wish for a new life with the ``present`` one, or a store that only a restart can mend."""
     fatal: asyncio.Future[str] | None = getattr(house.store, "fatal", None)
-    stop, new = asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(changed)
-    waits: list[asyncio.Future[Any]] = [stop, new, *([fatal] if fatal is not None else [])]
+    stop, new, again = (asyncio.ensure_future(one) for one in (stopping.wait(), changed, house.again.wait()))
+    waits: list[asyncio.Future[Any]] = [stop, new, again, *([fatal] if fatal is not None else [])]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (stop, new):
+        for task in (stop, new, again):
             task.cancel()
-        await asyncio.wait([stop, new])
+        await asyncio.wait([stop, new, again])
     if fatal is not None and fatal.done() and not fatal.cancelled():
         raise Fatal(fatal.result())
-    return None if stopping.is_set() or new.cancelled() else new.result()
+    if stopping.is_set():
+        return None
+    return present if new.cancelled() else new.result()
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -128,6 +129,7 @@ class House:
     config: Config
     wired: Wired
     storewatch: StoreWatch
+    again: asyncio.Event  # set: this life shall end, and the next begin
 
     def tighten(self, config: Config) -> None:
         """``config`` is about to replace this house's: what it forbids is forbidden at once, what it allows waits for new turns. Raises ConfigError."""
@@ -200,14 +202,15 @@ async def build_house(
         IntakeParts(
             store=store, access=access, commands=known, desk=desk, stopped=pool.stopped, arrived=pool.arrived,
             acknowledge=board.acknowledge, drafted=board.drafted, away=Away(store.post, seams.clock), new_id=seams.new_id, clock=seams.clock,
-            failpoint=seams.failpoint, card=clockwork.cards, whispers=Whispers(board.whisper, seams.clock), publish=lambda wake: publish_wake(bus, wake, None),
+            failpoint=seams.failpoint, card=clockwork.cards, whispers=Whispers(board.whisper, seams.clock), restart=(again := asyncio.Event()).set,
+            publish=lambda wake: publish_wake(bus, wake, None),
         )
     )  # fmt: skip
     control = _control(config, seams, store, bus, board, access, truth, desk, wired, clockwork, metrics)
     watch = Clockwatch(seams.clock, store.rebase)
     return House(
         store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams, clockwork, watch, books, config, wired,
-        StoreWatch(store, notices, board, seams),
+        StoreWatch(store, notices, board, seams), again,
     )  # fmt: skip
 
 

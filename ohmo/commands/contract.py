@@ -59,7 +59,13 @@ class RunNow:
     lapsed: Lapsed
 
 
-Effect = Reply | Stop | Choose | Decide | RunNow
+class Restart:
+    """End this life of the house and begin the next; after its reply is stored."""
+
+    text: str
+
+
+Effect = Reply | Stop | Choose | Decide | RunNow | Restart
 
 
 class Desk(Protocol):
@@ -106,10 +112,21 @@ def parse(text: str) -> tuple[str, str] | None:
     return (match["name"].lower(), (match["argument"] or "").strip()) if match is not None else None
 
 
+LATER = frozenset({"compact", "undo", "rollback", "memory", "agents"})  # named in the documentation, not built yet
+
+
+def unknown(name: str, known: Collection[str]) -> str:
+    """What is said of a command that there is not."""
+    if name in LATER:
+        return f"`/{name}` comes in a later version. `/help` shows what there is."
+    close = get_close_matches(name, known, n=1)
+    return f"There is no `/{name}`{f'; did you mean `/{close[0]}`?' if close else '.'} `/help` shows what there is."
+
+
 def is_order(text: str, known: Collection[str]) -> bool:
     """Whether a text is for the house: a command it knows, or a lone word that can only be one mistyped (``/stpo`` must not go to the model)."""
     said = parse(text)
     if said is None:
         return False
     name, argument = said
-    return name in known or (not argument and bool(get_close_matches(name, known, n=1, cutoff=0.7)))
+    return name in known or name in LATER or (not argument and bool(get_close_matches(name, known, n=1, cutoff=0.7)))

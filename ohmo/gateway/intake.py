@@ -15,7 +15,7 @@ import structlog
 
 from channels.contract import Address, Answer, Clock, Inbound, MessageId, Outbound, Person, PersonId, Reacted, Said
 from channels.errors import Unavailable
-from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, RunNow, Standing, Stop, parse
+from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, Restart, RunNow, Standing, Stop, is_order, parse, unknown
 from ohmo.contracts.arrivals import Again, Arrival, Wake
 from ohmo.contracts.store import Accepted, Asked, Card, Lapsed, PostRow, Seat, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
@@ -57,6 +57,7 @@ class IntakeParts:
     away: Away | None = None
     whispers: Whispers | None = None
     publish: Callable[[Wake], Awaitable[Accepted]] | None = None  # new requests of the house's own; None: there are none
+    restart: Callable[[], None] = lambda: None
 
 
 class Intake:
@@ -181,8 +182,13 @@ class Intake:
             parts.access.learn([row])
 
     async def _command(self, accepted: Accepted, said: Inbound, standing: Standing) -> None:
-        parsed = parse(said.text)
-        command = self._parts.commands.get(parsed[0]) if parsed is not None else None
+        parsed, parts = parse(said.text), self._parts
+        command = parts.commands.get(parsed[0]) if parsed is not None else None
+        if command is None and parsed is not None and is_order(said.text, parts.commands):
+            await self._end(
+                accepted, "refused", f"there is no /{parsed[0]}", [self._post(said.address, unknown(parsed[0], parts.commands))]
+            )
+            return
         if command is None or parsed is None:  # somebody who was let in between the words and their handling
             await self._end(accepted, "refused", "said before this person was let in", [self._post(said.address, "Please say that again.")])
             return
@@ -208,6 +214,9 @@ class Intake:
             case RunNow(lapsed):
                 _, text = await self._run_now(said, lapsed, owner=standing == "owner")
                 await self._end(accepted, "answered", posts=[self._post(said.address, text)] if text else [])
+            case Restart(text):
+                await self._end(accepted, "answered", posts=[self._post(said.address, text)])
+                parts.restart()
             case Decide():
                 await self._decide(accepted, said, effect, owner=standing == "owner")
 

@@ -263,7 +263,7 @@ async def test_everybody_may_say_every_command_and_hears_something(house: House,
     allowed = ROLES[f"fake:{person}"] in KNOWN[command].standings
     assert info.ending == ("answered" if allowed else "refused")
     (reply,) = await house.replies()
-    assert allowed or reply == f"`/{command}` is not for a guest."
+    assert allowed or reply == f"`/{command}` is not for a {ROLES['fake:' + person]}."
 
 
 async def test_stop_ends_what_was_said_before_and_tells_the_pool(house: House) -> None:

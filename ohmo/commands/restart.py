@@ -1,0 +1,13 @@
+"""``/restart``: the house ends gracefully and begins anew; turns that run go on afterwards."""
+
+from __future__ import annotations
+
+from ohmo.commands.contract import Command, Desk, Effect, Order, Restart
+
+
+async def _run(order: Order, desk: Desk) -> Effect:
+    del order, desk
+    return Restart("Restarting. What runs or waits goes on in a moment.")
+
+
+COMMAND = Command("restart", "begin a new life of the house; turns go on afterwards", _run, frozenset({"owner"}))
