@@ -59,6 +59,7 @@ class RunNow:
     lapsed: Lapsed
 
 
+@dataclass(frozen=True, slots=True)
 class Restart:
     """End this life of the house and begin the next; after its reply is stored."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +16,7 @@ from channels.contract import Address, Answer, Arrival, Choice, Inbound, Message
 from channels.errors import Unavailable
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.house import commands
-from ohmo.commands.contract import parse
+from ohmo.commands.contract import is_order, parse
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.reports import ArrivalInfo
@@ -64,6 +64,9 @@ class House:
 
     def fresh(self) -> Intake:
         """As after a start of the process."""
+        return Intake(self.intake_parts())
+
+    def intake_parts(self) -> IntakeParts:
 
         async def acknowledge(answer: Answer, text: str) -> None:
             if self.hangs:
@@ -76,11 +79,9 @@ class House:
         async def status() -> HouseStatus:
             return HouseStatus(True, "1", BIRTH, "offline", "none", {}, {}, {}, None, 0, 0, {}, {})
 
-        return Intake(
-            IntakeParts(
-                self.store, self.access, KNOWN, HouseDesk(self.store, self.store, status, lambda _: None, KNOWN), stopped,
-                self.arrived.append, acknowledge, self.new_id, self.clock, self.hits.append,
-            )
+        return IntakeParts(
+            self.store, self.access, KNOWN, HouseDesk(self.store, self.store, status, lambda _: None, KNOWN), stopped,
+            self.arrived.append, acknowledge, self.new_id, self.clock, self.hits.append,
         )  # fmt: skip
 
     async def hears(self, arrival: Arrival) -> tuple[str, int]:
@@ -597,3 +598,28 @@ async def test_the_owner_answers_anybodys_question_from_the_keyboard(house: Hous
         pass
     assert thread == claim.thread
     assert await house.store.open_questions(claim.thread) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "reply"),
+    [
+        ("/stpo", "There is no `/stpo`; did you mean `/stop`? `/help` shows what there is."),
+        ("/compact", "`/compact` comes in a later version. `/help` shows what there is."),
+    ],
+)
+async def test_a_command_that_there_is_not_is_named_and_never_reaches_the_model(house: House, said: str, reply: str) -> None:
+    house.access = Access(
+        lambda channel, account: house.policy, Roles(ROLES), is_command=lambda text: is_order(text, KNOWN), open_question=house.questions.at
+    )
+    house.intake = house.fresh()
+    info = await house.said(said, person="ada")
+    assert (info.kind, info.ending) == ("command", "refused")
+    assert await house.replies() == [reply]
+
+
+async def test_a_restart_is_the_owners_and_asked_for_once_its_reply_is_stored(house: House) -> None:
+    asked: list[int] = []
+    house.intake = Intake(replace(house.intake_parts(), restart=lambda: asked.append(len(house.store.tables.posts))))
+    assert (await house.said("/restart", person="ned", at=place("dm:ned"))).ending == "refused"
+    assert (await house.said("/restart", person="olga", at=place("dm:olga"))).ending == "answered"
+    assert asked == [2]

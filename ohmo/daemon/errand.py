@@ -1,0 +1,58 @@
+"""The house in a thread of this process, for one command without a daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ohmo.assembly.seams import Seams
+from ohmo.config.load import Config
+from ohmo.daemon.life import living
+from ohmo.daemon.loop import run
+from ohmo.logs import logging_to
+from ohmo.processes.sealed import seal
+from ohmo.store.lock import hold_home
+
+
+@contextmanager
+def one_shot(config: Config, environ: Mapping[str, str], *, still: bool = False) -> Generator[Path]:
+    """The house in a thread of this process, for one command without a daemon: yields the socket's path. Takes the home's lock meanwhile.
+    ``still``: it answers questions about itself, and nothing in it moves. Raises HomeTaken, ConfigError."""
+    seal(environ)
+    config.home.prepare()
+    config = replace(
+        config,
+        channels=tuple(one for one in config.channels if one.name != "console"),  # the terminal is the command's
+        control=config.control.model_copy(update={"listen": None}),  # nobody else is meant to find it
+        safe=True,
+    )
+    ready: Future[Path] = Future()
+    stop = threading.Event()
+
+    def life() -> int:
+        with logging_to(config.home.log, secrets=lambda: config.vault.values):
+            return run(_short(config, Seams(environ=environ), ready.set_result, stop, still))
+
+    with hold_home(config.home.root), ThreadPoolExecutor(1, thread_name_prefix="ohmo.one_shot") as pool:
+        living_there = pool.submit(life)
+        either: list[Future[Any]] = [ready, living_there]
+        wait(either, return_when=FIRST_COMPLETED)
+        if not ready.done():
+            living_there.result()
+        try:
+            yield ready.result()
+        finally:
+            stop.set()
+
+
+async def _short(config: Config, seams: Seams, ready: Callable[[Path], None], stop: threading.Event, still: bool) -> int:
+    async with living(config, seams, still=still) as (_, doors):
+        ready(doors.socket)
+        await asyncio.to_thread(stop.wait)
+    return 0

@@ -1,0 +1,141 @@
+"""One life of the house: started in order, stopped in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import structlog
+
+from channels import text
+from ohmo.assembly.agent import build_model
+from ohmo.assembly.channels import wire
+from ohmo.assembly.house import House, build_house
+from ohmo.assembly.rulebooks import Elder
+from ohmo.assembly.seams import Seams
+from ohmo.assembly.upkeep import expiry, keep_backups, let_go
+from ohmo.assembly.watching import spans
+from ohmo.config.load import Config
+from ohmo.contracts.errors import ConfigError
+from ohmo.control.server import Doors
+from ohmo.lifecycle import supervised
+from ohmo.store.opening import open_store
+from ohmo.store.restoring import finish_restore
+
+log = structlog.get_logger("ohmo.daemon")
+SETTLED = 10.0  # seconds after which a channel that does not connect keeps nobody waiting
+GRACE = 5.0  # seconds one part gets to end when it is cancelled
+DRAIN = 10.0  # seconds running turns get to end when we are asked to stop
+
+
+@asynccontextmanager
+async def living(
+    config: Config, seams: Seams, *, notes: Callable[[], Sequence[str]] = tuple, still: bool = False, elders: Sequence[Elder] = ()
+) -> AsyncGenerator[tuple[House, Doors]]:
+    """The house, started in order; on the way out stopped in reverse. The caller owns the home. ``notes`` stand among the status's warnings.
+    ``still``: only its doors open; no channel connects, no turn runs, no job is due."""
+    _prepare_workspace(config.workspace)
+    finish_restore(config.home.root)  # one that was killed in the middle
+    wired = wire(config, seams.clock)
+    async with AsyncExitStack() as stack:
+        store, warnings = await stack.enter_async_context(
+            open_store(
+                config.store_url,
+                config.home.database,
+                seams.clock,
+                seams.new_id,
+                seams.failpoint,
+                config.backups.folder or config.home.backups,
+            )
+        )
+        await store.reclaim(seams.owner)
+        model = await build_model(config, seams)
+        stack.push_async_callback(model.aclose)
+        watcher = spans(seams.environ)
+        sent = watcher.sent if watcher is not None else None
+        house = await build_house(config, seams, store, wired, model, warnings=warnings, sent=sent, elders=elders)
+        broken = house.truth.warnings
+        house.truth.warnings = lambda: (*notes(), *broken())
+        doors = await stack.enter_async_context(house.control.serving())
+        group = await stack.enter_async_context(tasks())
+        for name, work in () if still else _lives(house, config):
+            group(name, work)
+        if watcher is not None:
+            stack.push_async_callback(asyncio.to_thread, watcher.close)
+            group("traces", lambda: watcher.run(house.bus.outbound.listen))
+        house.truth.ready = True
+        if not still:
+            group("model.warm", lambda: _warm(house))
+        if warnings:
+            await house.notices.tell("store", " ".join(warnings))
+        log.info("ready", provider=model.explanation, model=model.model, url=doors.url)
+        try:
+            yield house, doors
+        finally:
+            house.truth.ready = False
+            await house.pool.drain(0.0 if store.fatal.done() else DRAIN)  # what runs on a dead store can end nothing any more
+            await house.agent.workbench.background.close()
+
+
+def _prepare_workspace(folder: Path) -> None:
+    """Raises ConfigError: it is no folder, or cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"workspace: {folder} cannot be used as a folder ({error.strerror}); set workspace to one you own") from error
+
+
+def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
+    """In the order of the start: what can speak and think before what can hear."""
+    return [
+        ("bus", house.bus.run),
+        ("questions", house.questions.run),
+        ("sessions", house.pool.run),
+        ("intake", house.intake.run),
+        ("clock", house.clockwatch.run),
+        ("store", house.storewatch.run),
+        ("expiry", lambda: expiry(house.store, house.expire, house.seams.clock)),
+        ("upkeep", lambda: let_go(config, house.store, house.seams.clock)),
+        ("backups", lambda: keep_backups(config, house.notices, house.seams.clock)),
+        *([] if config.safe else [("cron", house.clockwork.scheduler.run)]),
+        ("channels", house.board.run),
+    ]
+
+
+@asynccontextmanager
+async def tasks() -> AsyncGenerator[Callable[[str, Callable[[], Awaitable[object]]], None]]:
+    """Supervised tasks, cancelled in reverse order of their start."""
+    tasks: list[asyncio.Task[None]] = []
+
+    def start(name: str, work: Callable[[], Awaitable[object]]) -> None:
+        tasks.append(asyncio.create_task(supervised(name, work), name=name))
+
+    try:
+        yield start
+    finally:
+        for task in reversed(tasks):
+            task.cancel()
+            _, late = await asyncio.wait([task], timeout=GRACE)
+            if late:
+                log.error("task_does_not_end", task=task.get_name(), waited=GRACE)
+
+
+async def _warm(house: House) -> None:
+    """The model's SDK is imported when no channel waits for its first moment any more: the import would hold all of them up.
+    Then what is there stays there: the collector never looks at it again."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(SETTLED):
+            while any(channel.state == "starting" for channel in house.board.report().values()):  # noqa: ASYNC110 - a few looks, once
+                await asyncio.sleep(0.02)
+    await asyncio.sleep(0.1)  # the first poll goes out
+    try:
+        await house.agent.model.warm()
+        await asyncio.to_thread(text.warm)
+        await asyncio.sleep(1.0)  # the first answer does not wait for the collector
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
