@@ -100,7 +100,7 @@ def _of_wake(wake: Wake, known: Access) -> Standing:
     channel, colon, person = wake.person.partition(":")
     if colon:  # the wake of somebody's job runs indoors, but never with more rights than they have themselves
         return known.of_absent(channel, wake.account, person) or "guest"
-    return known.standing(wake.place.channel, wake.place.account, wake.person) or "guest"
+    return known.of_absent(wake.place.channel, wake.place.account, wake.person) or "guest"
 
 
 def policy_of(config: Config, home: Path, sensitive: SensitivePaths) -> Policy:

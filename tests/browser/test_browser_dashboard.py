@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 
-from channels.contract import Address, ChatId
+from channels.contract import Address, ChatId, Choice
 from ohmo.contracts.events import ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.messages import CallResult, ModelStep, ToolCall, ToolResult
 from ohmo.contracts.reports import UsageTotal
@@ -277,6 +277,23 @@ async def test_a_job_is_made_run_paused_and_deleted(scene: Scene, page: Page) ->
     assert [asked for asked in cron.asked if asked[0] != "GET"] == [
         ("POST", ""), ("POST", ""), ("POST", "morning-report/run"), ("POST", "morning-report/pause"), ("DELETE", "morning-report"),
     ]  # fmt: skip
+
+
+async def test_what_nobody_allowed_in_time_is_run_from_the_thread(scene: Scene, page: Page) -> None:
+    thread = scene.thread("late", "clean up")
+    choices = (Choice("0:q", "Allow once", "good"), Choice("3:q", "Deny", "danger"))
+    card = scene.house.post(thread, "**Bash: rm -r build/**", choices=choices)
+    await page.goto(scene.url(f"threads/{thread}"))
+    await expect(page.locator("#board .card")).to_be_visible()
+    await expect(page.get_by_role("button", name="Run it now")).to_have_count(0)
+    late = (Choice(f"run:{card}", "Run it now"),)
+    scene.house.post(thread, "**Bash: rm -r build/**\n\n_No answer in time: not run._", target=card, kind="edit", choices=late)
+    await page.get_by_role("button", name="Run it now").click()
+    await expect(page.locator("#board-toast")).to_contain_text("asked for again")
+    wake, _ = scene.house.wakes[-1]
+    assert (wake.prompt, wake.place.channel, wake.place.chat) == ("/approve", "slack", "late")
+    scene.house.post(thread, "**Bash: rm -r build/**\n\n_Run now: allowed by owner_", target=card, kind="edit")
+    await expect(page.get_by_role("button", name="Run it now")).to_have_count(0)
 
 
 async def test_usage_is_drawn_by_day_model_and_person(scene: Scene, page: Page) -> None:

@@ -95,7 +95,7 @@ export class Fold {
     const shown = { state: item.state, why: item.error ?? "", text: row.outbound.text, choices: row.outbound.choices, plain: row.outbound.plain, failed: item.state === "dead" };
     const old = row.target === null ? undefined : this.byRow.get(row.target);
     if (old) {
-      Object.assign(old, shown, { edits: old.edits + 1, card: old.card || old.choices.length > 0, closed: old.card || old.choices.length > 0 });
+      Object.assign(old, shown, { edits: old.edits + 1, card: old.card || old.choices.length > 0, closed: (old.card || old.choices.length > 0) && shown.choices.length === 0 });
       if (row.outbound.files.length) Object.assign(old, { files: row.outbound.files, seq: item.seq });
       this.byRow.set(row.id, old);
       return [old];

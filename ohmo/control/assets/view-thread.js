@@ -9,7 +9,7 @@ import { Transcript } from "./transcript.js";
 import { call, Stream } from "./wire.js";
 
 const PAGE = 200;
-const NO_CARDS = { isCard: (entry) => entry.card, controls: () => null };
+const LATE = "run:"; // what the button means under a permission that nobody gave in time
 
 export class Thread {
   constructor(board, thread) {
@@ -51,13 +51,29 @@ export class Thread {
     this.learn(answer.usage);
     this.fold = new Fold();
     this.box.replaceChildren();
-    this.transcript = new Transcript(this.box, NO_CARDS, { linked: this.session.address.channel === "web", states: true });
+    this.transcript = new Transcript(this.box, { isCard: (entry) => entry.card, controls: (entry) => this.late(entry) }, { linked: this.session.address.channel === "web", states: true });
     for (const item of this.items) this.fold.take(item);
     this.transcript.show(this.fold.entries);
     this.earlier.replaceChildren(...(this.previous === null ? [] : [button("Show what came before", "text", () => this.more().catch((error) => this.board.toast(error.message)))]));
     this.costs();
     this.hide();
     this.drawHead();
+  }
+
+  /** What nobody allowed in time can be run now, as a new request: the newest of the thread, as `/approve` does there. */
+  late(entry) {
+    if (entry.closed || !entry.choices.some((choice) => choice.value.startsWith(LATE))) return null;
+    const run = button("Run it now", "choice good", async (made) => {
+      made.disabled = true;
+      try {
+        await call("/api/v1/messages", { text: "/approve", thread: place(this.session.address) });
+        this.board.toast("It is asked for again and runs first");
+      } catch (error) {
+        made.disabled = false;
+        this.board.toast(error.message);
+      }
+    }, "play");
+    return node("div", "choices", run);
   }
 
   async more() {
