@@ -75,7 +75,10 @@ def build_agent(
     ``others``: policies of other configurations that have a say."""
     home = own_home(seams)
     sensitive = SensitivePaths(home, config.home.root)
-    bench = Workbench(config.home.spill, sensitive, limits=_limits(config), environ=_environ(seams), ripgrep=ripgrep(), cron=cron)
+    bench = Workbench(
+        config.home.spill, sensitive, limits=_limits(config), environ=_environ(seams), ripgrep=ripgrep(), cron=cron,
+        place=cron.place if cron is not None else None,
+    )  # fmt: skip
     tools: Mapping[str, Tool[Any]] = load_tools(bench)
     policy = policy_of(config, home, sensitive)
     gate = LayeredGate(policy, grants, others=others)

@@ -25,6 +25,7 @@ TOOLS = (
     "AskUser",
     "Bash",
     "BashOutput",
+    "Brief",
     "CronCreate",
     "CronDelete",
     "CronList",

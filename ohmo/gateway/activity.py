@@ -18,7 +18,7 @@ LONGEST = 120  # characters of an argument
 _ICONS = {
     "Read": "📖", "Write": "✏️", "Edit": "✏️", "MultiEdit": "✏️", "NotebookEdit": "✏️", "Bash": "💻", "BashOutput": "💻", "KillShell": "💻",
     "Glob": "🔍", "Grep": "🔍", "Symbols": "🔍", "ToolSearch": "🔍", "WebFetch": "🌐", "WebSearch": "🌐", "RemoteTrigger": "🌐", "TodoWrite": "📋",
-    "AskUser": "❓", "Agent": "🤖", "SendMessage": "✉️", "Skill": "📚", "Sleep": "💤",
+    "AskUser": "❓", "Brief": "📎", "Agent": "🤖", "SendMessage": "✉️", "Skill": "📚", "Sleep": "💤",
 }  # fmt: skip
 _FAMILIES = (("mcp__", "🔌"), ("Cron", "⏰"), ("Memory", "🧠"), ("Task", "🤖"), ("Team", "🤖"), ("Image", "🖼️"))
 

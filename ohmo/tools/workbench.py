@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
+from channels.contract import Address
 from ohmo.cron.desk import Door
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.processes.runner import ProcessRunner
@@ -48,7 +49,8 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Workbench:
     """``spill``: folder for full outputs (made 0700 when missing). ``environ``: what the child environment is picked from.
-    ``sensitive``: what search tools leave out. ``ripgrep``: the program, None: search in process. ``cron``: None: there are no tools for jobs."""
+    ``sensitive``: what search tools leave out. ``ripgrep``: the program, None: search in process. ``cron``: None: there are no tools for jobs.
+    ``place``: where the people of a thread are, None: nobody can be shown anything."""
 
     spill: Path
     sensitive: SensitivePaths
@@ -62,3 +64,4 @@ class Workbench:
     background: BackgroundJobs = field(default_factory=lambda: BackgroundJobs(8))
     terminal: bool = False
     cron: Door | None = None
+    place: Callable[[str], Awaitable[Address | None]] | None = None

@@ -120,6 +120,22 @@ async def test_a_text_file_is_named_by_a_path_that_can_be_read(stage: Stage, on:
         assert Path(named[1]).read_bytes() == b"the kettle is on the left\n"
 
 
+async def test_a_picture_and_a_document_that_were_made_are_shown_on_every_platform(stage: Stage, work: Path) -> None:
+    (work / "dot.png").write_bytes(PNG)
+    (work / "notes.txt").write_text("the kettle is on the left")
+    async with stage(*PLATFORMS) as scene:
+        await scene.daemon.start()
+        for on in PLATFORMS:
+            await scene.says("#show{dot.png notes.txt}", on=on)
+        await scene.answered()
+        (work / "notes.txt").write_text("changed since")
+        for on in PLATFORMS:
+            seen = [one for one in await scene.rigs[on].visible() if one.by_bot]
+            assert [name for one in seen for name in one.files] == ["dot.png", "notes.txt"], (on, seen)
+            assert sum("here it is" in one.text for one in seen) == 1
+        await scene.check(also=lambda one: not MARKER.search(one.text))
+
+
 # questions
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from tool_calls import Call
 
+from channels.contract import Address, ChatId
 from ohmo.contracts.tool import CallContext
 from ohmo.tools.catalogue import load_tools
 from ohmo.tools.workbench import Workbench
@@ -58,3 +59,27 @@ async def test_a_plan_says_where_it_stands(bench: Workbench, context: CallContex
     found = (await tool.run(tool.input.model_validate({"todos": todos}), context)).plan
     assert found is not None
     assert (found.step, found.total, found.title) == plan
+
+
+async def test_files_are_shown_as_they_were_and_only_where_somebody_is(bench: Workbench, context: CallContext) -> None:
+    here = Address("slack", "T1", ChatId("C1"))
+
+    async def place(thread: str) -> Address | None:
+        return {"thread": here, "job": Address("house", "local", ChatId("cron:x"))}.get(thread)
+
+    tool = load_tools(replace(bench, place=place))["Brief"]
+    (context.cwd / "a.txt").write_text("first")
+    arguments = tool.input.model_validate({"message": "look", "attachments": ["a.txt"]})
+    assert tool.footprint(arguments, context.cwd).reads == (context.cwd / "a.txt",)
+    (post,) = (await tool.run(arguments, context)).posts
+    (context.cwd / "a.txt").write_text("second")
+    assert (post.address, post.text, [(path.name, path.read_text()) for path in post.files]) == (here, "look", [("a.txt", "first")])
+    nobody = await tool.run(arguments, replace(context, thread="job"))
+    assert (nobody.result.error, nobody.posts) == (True, ())
+    for wrong in ({}, {"attachments": ["gone.txt"]}, {"attachments": ["."]}):
+        made = await tool.run(tool.input.model_validate(wrong), context)
+        assert (made.result.error, made.posts) == (True, ())
+
+
+def test_without_anybody_to_show_it_to_there_is_no_brief(bench: Workbench) -> None:
+    assert "Brief" not in load_tools(bench)

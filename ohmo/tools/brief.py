@@ -1,0 +1,90 @@
+"""Brief: a message and files for the person, while the turn goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from channels.contract import Outbound
+from ohmo.contracts.messages import ToolResult
+from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words
+from ohmo.tools.inputs import PathText
+from ohmo.tools.workbench import Workbench
+
+MOST_FILES = 10
+MOST_BYTES = 100 << 20  # of all files of one message
+
+
+class BriefInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="Brief")
+    message: str = Field(default="", max_length=20_000)
+    attachments: list[PathText] = Field(default_factory=list[PathText], max_length=MOST_FILES)
+
+
+def _can_show(workbench: Workbench) -> bool:
+    return workbench.place is not None
+
+
+class Brief:
+    """The files are copied when they are shown: what the person gets is what they were then, however long the platform is away."""
+
+    name = "Brief"
+    input = BriefInput
+
+    ready = staticmethod(_can_show)
+
+    def __init__(self, workbench: Workbench) -> None:
+        assert workbench.place is not None
+        self._place, self._folder = workbench.place, workbench.spill
+        self.description = description("Brief")
+
+    def footprint(self, arguments: BriefInput, cwd: Path) -> Footprint:
+        return Footprint(reads=tuple(located(path, cwd) for path in arguments.attachments), effect="house")
+
+    async def run(self, arguments: BriefInput, context: CallContext) -> ToolOutput:
+        if not arguments.message.strip() and not arguments.attachments:
+            return failed(context, "give `message`, `attachments` or both")
+        place = await self._place(context.thread)
+        if place is None or place.channel == "house":
+            return failed(context, "nobody sits in front of this turn; say it in the final answer, which is delivered")
+        paths = [located(path, context.cwd) for path in arguments.attachments]
+        try:
+            files = await in_thread(lambda: self._kept(paths, context.call))
+        except Trouble as trouble:
+            return failed(context, str(trouble))
+        except OSError as error:
+            return failed(context, os_words(error, Path(error.filename or ".")))
+        shown = f"Shown: {', '.join(path.name for path in paths)}" if paths else "Shown."
+        return ToolOutput(ToolResult(context.call, shown), (Outbound(place, arguments.message.strip(), files=files),))
+
+    def _kept(self, paths: list[Path], call: str) -> tuple[Path, ...]:
+        """Copies, each under its own name. Raises Trouble, OSError."""
+        sizes = 0
+        for path in paths:
+            if not path.is_file():
+                raise Trouble(f"{path} is {'a folder; pack it into a file first' if path.is_dir() else 'no file'}")
+            sizes += path.stat().st_size
+        if sizes > MOST_BYTES:
+            raise Trouble(f"the files have {sizes} bytes, at most {MOST_BYTES} can be shown at once; show fewer or smaller ones")
+        kept: list[Path] = []
+        for number, path in enumerate(paths):
+            folder = self._folder / "shown" / call.replace("/", "_") / str(number)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            kept.append(_copied(path, folder / path.name))
+        return tuple(kept)
+
+
+def _copied(path: Path, there: Path) -> Path:
+    fresh = there.with_name(f".{there.name[:200]}.new")
+    with path.open("rb") as source, fresh.open("wb") as out:
+        shutil.copyfileobj(source, out)
+        out.flush()
+        os.fsync(out.fileno())
+    return fresh.replace(there)
+
+
+TOOL = Brief
