@@ -94,6 +94,15 @@ def reset(id: str, as_json: bool, remote: str | None) -> None:
         )
 
 
+@COMMAND.command(hidden=True)
+@click.argument("id")
+def replay(id: str) -> None:
+    """Comes in a later version: it needs the requests to the model recorded, and none are yet."""
+    raise click.UsageError(
+        f"replay {_id(id)}: comes in a later version of ohmo; `ohmo sessions show` and `export` tell what was said and done"
+    )
+
+
 def _id(text: str) -> str:
     if not text.isalnum():
         raise click.UsageError(f"{text!r}: expected an id as `ohmo sessions list` shows it")
