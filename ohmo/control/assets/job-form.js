@@ -77,11 +77,11 @@ export class JobForm {
       field("prompt", "What shall the agent do?", "Said to the agent at each run, as if you wrote it.", { rows: 4, placeholder: "Read the CI results of last night and report what broke, grouped by cause." }),
       node("div", "two", choice("kind", "Runs", [["schedule", "on a schedule (cron)"], ["every", "every so often"], ["at", "once, at a time"]]), field("time", "When", TOLD.schedule[1], { placeholder: TOLD.schedule[0] })),
       node("div", "two", field("tz", "Time zone", "Empty: as configured.", { placeholder: zone }), choice("when", "Deliver", WHEN)),
+      this.preview,
       node("div", "two", field("to", "Send the answer to", "CHANNEL:CHAT, such as slack:C123 or web:reports. Empty: it is only in its history.", { placeholder: "web:reports" }), field("thread", "In the thread", "Empty: a message of its own.", { placeholder: "1700.1" })),
       node("div", "two", choice("catch_up", "Missed while off", MISSED), choice("overlap", "If it still runs", OVERLAP)),
-      node("div", "two", field("deadline", "Ends after", "Empty: as long as a turn may take.", { placeholder: "30m" }), field("rules", "It may, without asking", "One rule a line, such as Bash(gh run list:*). You allow them with the job.", { rows: 2 })),
+      node("div", "two", field("deadline", "Ends after", "Empty: two hours.", { placeholder: "30m" }), field("rules", "It may, without asking", "One rule a line, such as Bash(gh run list:*). You allow them with the job.", { rows: 2 })),
       zones(),
-      this.preview,
       this.problem,
       node("div", "choices", this.send, cancel),
     );
