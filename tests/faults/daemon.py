@@ -106,7 +106,7 @@ class Daemon:
 
     async def _looks_ready(self) -> bool:
         assert self.alive, f"the daemon ended with {self._process.returncode if self._process else None}: {self.said[-2000:]}"
-        with contextlib.suppress(ClientError, OSError):
+        with contextlib.suppress(ClientError, OSError, TimeoutError):
             status, found = await self.call("GET", "/readyz")
             return status == 200 and all(found["channels"].get(name) for name in self._channels)
         return False
@@ -127,7 +127,7 @@ class Daemon:
 
         async def stands() -> bool:
             nonlocal ready, work, connected
-            with contextlib.suppress(ClientError, OSError):
+            with contextlib.suppress(ClientError, OSError, TimeoutError):
                 status, found = await self.call("GET", "/readyz")
                 if status == 200 and not ready:
                     ready, work = passed(), self._cpu()
@@ -137,8 +137,9 @@ class Daemon:
 
         async def spoke() -> bool:
             nonlocal out
-            _, found = await self.call("GET", "/api/v1/status")
-            out = passed() if any(one["last_delivery"] for one in found["channels"].values()) else 0.0
+            with contextlib.suppress(ClientError, OSError, TimeoutError):
+                _, found = await self.call("GET", "/api/v1/status")
+                out = passed() if any(one["last_delivery"] for one in found["channels"].values()) else 0.0
             return bool(out) or passed() > connected + within
 
         await until("all channels are connected", stands)
@@ -190,7 +191,7 @@ class Daemon:
     async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and JSON. Raises ClientError or OSError when nobody answers."""
         connector = UnixConnector(str(self.home / "run" / "ohmo.sock"))
-        async with ClientSession(connector=connector, timeout=ClientTimeout(total=10)) as session:
+        async with ClientSession(connector=connector, timeout=ClientTimeout(total=PATIENCE)) as session:
             async with session.request(method, f"http://localhost{path}", json=body) as response:
                 return response.status, await response.json()
 

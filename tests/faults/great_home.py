@@ -79,7 +79,7 @@ async def awakened(scene: Scene, *, waiting: int) -> Awake:
     await scene.daemon.kill()
     scene.model.patient = False  # pyright: ignore[reportAttributeAccessIssue]
     await scene.daemon.start(ready=False)
-    awake = await scene.daemon.awake()
+    awake = await scene.daemon.awake(within=30)
     await scene.answered()
     return awake
 
