@@ -63,6 +63,7 @@ async def _dies_at(scene: Scene, on: str, point: str, counter: Path, chance: ran
     if point == "approval.stored":
         await _allow(scene, on, counter)
     await scene.answered()
+    await scene.quiet()  # what can be read may still be a draft, whose turn would grow it anew in another life
     least, most = RUNNING.get(point, (1, 1) if point in ASKING else (0, 0))
     effects = counter.stat().st_size if counter.exists() else 0
     assert least <= effects <= most, f"its command had {effects} effects, not {least} to {most}"
