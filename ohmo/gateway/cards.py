@@ -54,6 +54,23 @@ def _how(asked: Asked) -> str:
     return "Answer with a button or in your own words." if asked.ask.question.choices else "Answer in your own words."
 
 
+_WITHOUT = (  # how to answer: with buttons, and where there are none; the reaction and the commands mean this very card
+    ("Answer with a button, or say ", "Answer with 👍 or 👎 on this message, or say "),
+    ("Answer with a button, or with ", "Answer with "),
+    ("Answer with a button or in your own words.", "Answer in your own words."),
+    ("Press the button, or say `/approve`, to run it now.", "Say `/approve` to run it now."),
+)
+
+
+def without_buttons(said: Outbound) -> Outbound:
+    """For a platform that has none. Only the choices of a question that takes words are left, as a hint: a permission is never given by chance words."""
+    for shown, instead in _WITHOUT:
+        head, found, tail = said.text.rpartition(shown)
+        if found:
+            return replace(said, text=f"{head}{instead}{tail}", choices=said.choices if instead.endswith("words.") else ())
+    return said
+
+
 def parse_choice(text: str) -> tuple[int, str] | None:
     """Number and question id of a pressed button; None: not one of ours."""
     number, colon, ask = text.partition(":")

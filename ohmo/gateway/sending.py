@@ -14,6 +14,7 @@ from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Reject
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.store import Outbox, OutRow, PartState
 from ohmo.failpoints import Failpoint
+from ohmo.gateway.cards import without_buttons
 from ohmo.gateway.pace import Pace
 from ohmo.ids import base36
 from ohmo.lifecycle import backoff, failure_of
@@ -105,7 +106,8 @@ class Sender:
         replaces = tuple({receipt.message: receipt for receipt in standing}.values())
         outbound = work.row.row.outbound
         text, choices = self._redact(outbound.text), tuple(replace(one, label=self._redact(one.label)) for one in outbound.choices)
-        return self._channel.render(replace(outbound, text=text, choices=choices, replaces=replaces, plain=plain or outbound.plain))
+        said = replace(outbound, text=text, choices=choices, replaces=replaces, plain=plain or outbound.plain)
+        return self._channel.render(said if self._channel.capabilities.choices or not choices else without_buttons(said))
 
     async def _parts(self, work: _Work) -> Done:
         row, states = work.row, work.states

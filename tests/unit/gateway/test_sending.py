@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_words import LOOK, RISK, SAFE, Stage, ended, ident, place, post
+from gateway_words import BIRTH, LOOK, RISK, SAFE, Stage, ended, ident, place, post
 
-from channels.contract import MessageId, Receipt
+from channels.contract import Choice, MessageId, Receipt
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected, Unavailable
 from channels.testing import MARK
-from ohmo.contracts.store import PartState
+from ohmo.contracts.store import Ask, Asked, OutRow, PartState
+from ohmo.contracts.tool import Question
+from ohmo.gateway.cards import card, lapsing, without_buttons
 from ohmo.gateway.sending import RISKY_TRIES
 from ohmo.store.memory import MemoryStore
 
@@ -349,3 +351,35 @@ async def test_a_row_that_cannot_be_frozen_is_not_said(stage: Stage) -> None:
     with pytest.raises(Unavailable):
         await stage.sender().send(await stage.head())
     assert stage.texts() == []
+
+
+# no buttons
+
+
+@pytest.mark.parametrize(
+    ("kind", "choices", "how", "left"),
+    [
+        ("permission", ("Allow once", "Deny"), "Answer with 👍 or 👎 on this message, or say `/approve`", 0),
+        ("question", ("red", "blue"), "Answer in your own words.", 2),
+    ],
+)
+async def test_where_there_are_no_buttons_a_card_does_not_speak_of_them(
+    stage: Stage, kind: Any, choices: Sequence[str], how: str, left: int
+) -> None:
+    stage.channel.capabilities = replace(SAFE, choices=False)
+    question = Question(kind, "Paint it?", "the shed", tuple(Choice(word, word) for word in choices), "digest")
+    await stage.store.post([card(Asked(Ask(ident("a"), "1", question, "/"), "thread", "turn", place(), "ada", "asked", None, None))])
+    await stage.sender().send(await stage.head())
+    (shown,) = stage.channel.rendered
+    assert how in shown.text
+    assert "button" not in shown.text
+    assert len(shown.choices) == left
+
+
+async def test_where_there_are_no_buttons_the_word_that_runs_it_now_is_named(stage: Stage) -> None:
+    question = Question("permission", "Paint it?", "the shed", (Choice("once", "Allow once"),), "digest")
+    row = card(Asked(Ask(ident("a"), "1", question, "/"), "thread", "turn", place(), "ada", "asked", None, None))
+    over = lapsing(lambda: ident("b"))(OutRow(row, "thread", 1, "turn", "sent", (), 0, BIRTH, BIRTH, BIRTH))
+    assert [choice.label for choice in over.outbound.choices] == ["Run it now"]
+    said = without_buttons(over.outbound)
+    assert (said.choices, said.text.splitlines()[-1]) == ((), "_No answer in time: not run._ Say `/approve` to run it now.")
