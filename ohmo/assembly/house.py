@@ -57,6 +57,7 @@ from ohmo.sessions.lateness import late
 from ohmo.sessions.pool import Pool
 from ohmo.sessions.said import Teller
 from ohmo.sessions.session import SessionParts
+from ohmo.sessions.tally import Tally
 from ohmo.store.pulse import Pulse
 
 CONNECTIONS = 100  # whose waits are remembered
@@ -147,6 +148,21 @@ class House:
         await self.store.expire(self.clockwork.cards, lapsing(self.seams.new_id))
 
 
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What every room of the house stands on."""
+
+    config: Config
+    seams: Seams
+    store: HouseStore
+    bus: MessageBus
+    access: Access
+    notices: Notices
+    wired: Wired
+    clockwork: Clockwork
+    redact: Callable[[str], str]
+
+
 def commands() -> Mapping[str, Command]:
     """Every slash command, by name."""
     return {name: found for name, found in scan("ohmo.commands", "COMMAND").items() if isinstance(found, Command)}
@@ -185,13 +201,11 @@ async def build_house(
     dashboard = INDOORS if wired.browser is None else DASHBOARD
     notices = Notices(store, owners, address_of=knot.address, new_id=seams.new_id, clock=seams.clock, dashboard=dashboard)
     clockwork = build_clockwork(config, seams, store, ClockLinks(partial(publish_wake, bus), knot.parse, notices, knot.address, errands))
+    ground = _Ground(config, seams, store, bus, access, notices, wired, clockwork, redactor(config))
     books = Rulebooks(elders)
     agent = build_agent(config, seams, model, store.grants, clockwork.tools(store.thread), books.others)
-    fetching = Fetching(Media(config.home.media), knot.fetch)
-    knot.pool = pool = _pool(
-        config, seams, store, agent, Plans(config, agent, access, books), bus, fetching, notices, wired, knot, clockwork
-    )
-    knot.board = board = Switchboard(wired.links, _board_parts(seams, store, bus, pool, notices, known, sent, redactor(config)))
+    knot.pool = pool = _pool(ground, agent, Plans(config, agent, access, books), knot)
+    knot.board = board = Switchboard(wired.links, _board_parts(ground, pool, known, sent))
     truth = Truth(
         store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken), clockwork.scheduler.report,
         config.budgets.day,
@@ -206,7 +220,7 @@ async def build_house(
             publish=lambda wake: publish_wake(bus, wake, None),
         )
     )  # fmt: skip
-    control = _control(config, seams, store, bus, board, access, truth, desk, wired, clockwork, metrics)
+    control = _control(ground, board, truth, desk, metrics)
     watch = Clockwatch(seams.clock, store.rebase)
     return House(
         store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams, clockwork, watch, books, config, wired,
@@ -214,30 +228,24 @@ async def build_house(
     )  # fmt: skip
 
 
-def _pool(
-    config: Config,
-    seams: Seams,
-    store: HouseStore,
-    agent: AgentParts,
-    plans: Plans,
-    bus: MessageBus,
-    fetching: Fetching,
-    notices: Notices,
-    wired: Wired,
-    knot: _Knot,
-    clockwork: Clockwork,
-) -> Pool:
+def _pool(ground: _Ground, agent: AgentParts, plans: Plans, knot: _Knot) -> Pool:
+    config, seams, store, clockwork, redact = ground.config, ground.seams, ground.store, ground.clockwork, ground.redact
+    media = Media(config.home.media)
+    teller = Teller(media, redact)
+
+    def beneath(place: Address, tally: Tally) -> str:
+        return footnote(ground.wired.activity(place.channel, place.account), tally, redact)
+
     async def dead(place: Address, said_at: Address | None, reason: str) -> None:
         where = f"{place.channel}:{place.chat}"
         text = f"A message in {where} ended as a dead letter: {reason.rstrip('.')}. `ohmo inbox list` shows it."
-        await notices.tell(f"dead turn:{where}", text, heard_at=said_at)
+        await ground.notices.tell(f"dead turn:{where}", text, heard_at=said_at)
 
-    redact = redactor(config)
-    teller = Teller(Media(config.home.media), redact)
     parts = SessionParts(
         store=store, agent=agent.engine, plan=plans, step=teller, context=teller.context,
-        late=lambda work: late(work, seams.clock(), config.sessions.ask_after), fetch=fetching, emit=bus.outbound.emit, dead=dead, card=clockwork.cards,
-        footnote=lambda place, tally: footnote(wired.activity(place.channel, place.account), tally, redact), grown=knot.grown,
+        late=lambda work: late(work, seams.clock(), config.sessions.ask_after), fetch=Fetching(media, knot.fetch),
+        emit=ground.bus.outbound.emit, dead=dead, card=clockwork.cards,
+        footnote=beneath, grown=knot.grown,
         closing=closing(seams.new_id, "stopped", knot.grown), new_id=seams.new_id, failpoint=seams.failpoint,
         approval_timeout=config.permissions.approval_timeout.total_seconds(), turn_timeout=config.limits.turn_timeout.total_seconds(), busy=config.sessions.busy,
         report=clockwork.reporter, clock=seams.clock, idle=config.sessions.idle_reset.total_seconds() if config.sessions.idle_reset is not None else None,
@@ -245,16 +253,8 @@ def _pool(
     return Pool(store, parts, owner=seams.owner, width=config.limits.concurrent_turns, clock=seams.clock)
 
 
-def _board_parts(
-    seams: Seams,
-    store: HouseStore,
-    bus: MessageBus,
-    pool: Pool,
-    notices: Notices,
-    known: Mapping[str, Command],
-    sent: Sent | None,
-    redact: Callable[[str], str],
-) -> BoardParts:
+def _board_parts(ground: _Ground, pool: Pool, known: Mapping[str, Command], sent: Sent | None) -> BoardParts:
+    seams, store, bus, redact = ground.seams, ground.store, ground.bus, ground.redact
     paces: OrderedDict[int, Pace] = OrderedDict()
 
     def pace_of(channel: Channel) -> Pace:
@@ -278,28 +278,18 @@ def _board_parts(
         )  # fmt: skip
 
     menu = [(command.name, command.summary) for command in known.values()]
-    return BoardParts(store, bus.publish, notices, sender, drafts, menu, seams.clock, seams.owner, store.pulse.here)
+    return BoardParts(store, bus.publish, ground.notices, sender, drafts, menu, seams.clock, seams.owner, store.pulse.here)
 
 
-def _control(
-    config: Config,
-    seams: Seams,
-    store: HouseStore,
-    bus: MessageBus,
-    board: Switchboard,
-    access: Access,
-    truth: Truth,
-    desk: HouseDesk,
-    wired: Wired,
-    clockwork: Clockwork,
-    metrics: Metrics | None,
-) -> Control:
+def _control(ground: _Ground, board: Switchboard, truth: Truth, desk: HouseDesk, metrics: Metrics | None) -> Control:
+    config, seams, store, bus, clockwork = ground.config, ground.seams, ground.store, ground.bus, ground.clockwork
+    publish, parse = partial(publish_wake, bus), address_parser(board)
     granting = Granting(desk.thread, seams.new_id, seams.clock)
     ports = Ports(
-        reports=store, status=truth, watch=HouseWatch(bus, store), publish_wake=partial(publish_wake, bus),
+        reports=store, status=truth, watch=HouseWatch(bus, store), publish_wake=publish,
         approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint, clockwork.cards),
-        people=HousePeople(store, access, seams.clock, config.access.default_role), repair=store, parse_address=address_parser(board),
-        browser=wired.browser, log=config.home.log, cron=clockwork.desk, hooks=build_hooks(config, seams, store, partial(publish_wake, bus), address_parser(board)),
+        people=HousePeople(store, ground.access, seams.clock, config.access.default_role), repair=store, parse_address=parse,
+        browser=ground.wired.browser, log=config.home.log, cron=clockwork.desk, hooks=build_hooks(config, seams, store, publish, parse),
     )  # fmt: skip
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = seams.environ.get("XDG_RUNTIME_DIR")

@@ -37,6 +37,7 @@ class Talk:
         self._seen = 0  # the newest item of the thread that was shown
         self._streamed = ""  # of the model's present step
         self._told: list[str] = []  # texts that were shown while they were written
+        self._calls: set[str] = set()  # that were shown as they began
         self._live = sys.stdout.isatty()
 
     def run(self) -> None:
@@ -150,6 +151,7 @@ class Talk:
                 self._streamed = ""
             case "tool_started" | "tool_refused":
                 self._end_stream()
+                self._calls.add(data["call"])
                 mark = "·" if event.kind == "tool_started" else "✗"
                 click.echo(f"{mark} {clean(data['name'])} {clean(data['summary'] or '')}".rstrip())
             case "status":
@@ -172,11 +174,14 @@ class Talk:
                     said = "".join(block["text"] for block in item["step"]["blocks"] if block["type"] == "text").strip()
                     if said and said not in self._told:
                         click.echo(clean_text(said))
+                    for block in item["step"]["blocks"]:  # what began while nobody listened, as after an answer
+                        if block["type"] == "tool_call" and block["id"] not in self._calls:
+                            click.echo(f"· {clean(block['name'])} {_about(block['arguments'])}".rstrip())
                 case "out_row" if item["row"]["kind"] == "notice" and item["row"]["target"] is None:
                     click.echo(clean_text(item["row"]["outbound"]["text"]))
                 case _:
                     pass
-        self._told = []
+        self._told, self._calls = [], set()
 
     def _items(self) -> Iterator[Json]:
         since: int | None = self._seen
@@ -188,6 +193,11 @@ class Talk:
     def _newest(self) -> int:
         last = self._client.get(f"/api/v1/sessions/{self._thread}", before=2**62, limit=1)["history"]
         return int(last[0]["seq"]) if last else 0
+
+
+def _about(arguments: Json) -> str:
+    """The first argument that is text, on one short line."""
+    return next((clean(value)[:120] for value in arguments.values() if isinstance(value, str) and value), "")
 
 
 def thread_of(client: Client, wishes: Wishes) -> str:
