@@ -25,7 +25,7 @@ def COMMAND(  # noqa: N802 - the name every command file exports
     from ohmo.cli.house import surroundings
     from ohmo.cli.show import as_json_text, clean, some
     from ohmo.config.home import find_home
-    from ohmo.contracts.errors import OhmoError
+    from ohmo.contracts.errors import ConfigError, OhmoError
     from ohmo.doctor.contract import Ground
     from ohmo.doctor.examination import checks, examine, mend, survey
 
@@ -40,7 +40,11 @@ def COMMAND(  # noqa: N802 - the name every command file exports
             return None
 
     def ground() -> Ground:
-        return survey(surroundings(), ask, file=file)
+        try:
+            around = surroundings()
+        except ConfigError:
+            around = dict(os.environ)  # the check home.env_mode or home.env says why, and what to do
+        return survey(around, ask, file=file)
 
     first = ground()
     results = examine(first, live=live, only=only)

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ohmo.config import starter
+from ohmo.config.envfile import env_file, read
 from ohmo.config.home import FOLDERS
 from ohmo.config.writing import write_whole
+from ohmo.contracts.errors import ConfigError
 from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped, warning
 from ohmo.store.lock import network_file_system
 
@@ -72,6 +74,19 @@ def _mode(name: str, what: str, *parts: str) -> Check:
         return "taken from others"
 
     return Check(name, f"nobody else can open {what}", examine, mend)
+
+
+def _env(ground: Ground) -> Finding:
+    file = env_file(ground.home)
+    if not file.exists():
+        return ok("there is none")
+    if _open_to_others(file):
+        return skipped("others can open it: home.env_mode")
+    try:
+        read(file)
+    except ConfigError as error:
+        return problem(str(error), f"write one NAME=value on each line of {file}")
+    return ok()
 
 
 def _folders(ground: Ground) -> Finding:
@@ -205,6 +220,8 @@ CHECKS = (
     _mode("home.database_mode", "the store", "ohmo.db", "ohmo.db-wal"),
     _mode("home.token_mode", "the key of the local API", "run/token"),
     _mode("home.config_mode", "config.yaml", "config.yaml"),
+    _mode("home.env_mode", ".env with its secrets", ".env"),
+    Check("home.env", ".env can be read", _env),
     Check("home.folders", "its folders are there", _folders, _make),
     Check("home.writable", "you may write there", _writable, _unlock),
     Check("home.local", "it is on a local disk", _local),

@@ -153,6 +153,8 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     "home.database_mode": (mode("ohmo.db", 0o644), "chmod go=", frozenset()),
     "home.token_mode": (lambda p: p.write("run/token", "x").chmod(0o644), "chmod go=", frozenset()),
     "home.config_mode": (mode("config.yaml", 0o644), "chmod go=", frozenset()),
+    "home.env_mode": (lambda p: p.write(".env", "A=b\n").chmod(0o644), "chmod go=", frozenset()),
+    "home.env": (lambda p: p.write(".env", "no value\n").chmod(0o600), "NAME=value", frozenset()),
     "home.folders": (lambda p: (p.home.root / "spill").rmdir(), "--fix", frozenset()),
     "home.writable": (lambda p: p.machine.update(may_write=lambda path: path.name != "media"), "chmod u+rwx", frozenset()),
     "home.local": (
