@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Protocol, cast
 from zoneinfo import ZoneInfo
 
@@ -101,6 +102,11 @@ class Fields:
 
 def fields_of(text: str, zone: ZoneInfo) -> Fields:
     """Raises BadJob with one line: what is wrong and what to write."""
+    return Fields(_expression(text), zone)
+
+
+@lru_cache(512)  # a look at all jobs reads each of them several times
+def _expression(text: str) -> str:
     text = " ".join(text.split())
     lower = text.lower()
     if lower.startswith("@"):
@@ -121,7 +127,7 @@ def fields_of(text: str, zone: ZoneInfo) -> Fields:
         croniter.expand(lower)
     except (CroniterBadCronError, CroniterError, ValueError, KeyError, IndexError) as error:
         raise BadJob(f"schedule: {text!r} is no cron expression ({_reason(error)}); for example 0 9 * * 1-5") from error
-    return Fields(lower, zone)
+    return lower
 
 
 def _reason(error: Exception) -> str:

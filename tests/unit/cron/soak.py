@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import logging
 import random
+import re
 import shutil
 import sqlite3
 import sys
@@ -39,16 +40,7 @@ from ohmo.store.sqlite import SqliteStore, open_sqlite
 from ohmo.testing import ManualClock
 
 ZONES = sorted(name for name in zoneinfo.available_timezones() if name not in ("localtime", "Factory"))
-SCHEDULES = (
-    "*/5 * * * *",
-    "*/2 * * * *",
-    "* * * * *",
-    "30 1,2,3 * * *",
-    "0 9 * * 1-5",
-    "15 0,12 * * *",
-    "*/20 2-4 * * *",
-    "*/30 * * * * *",
-)
+SCHEDULES = ("*/5 * * * *", "*/2 * * * *", "* * * * *", "30 1,2,3 * * *", "0 9 * * 1-5", "15 0,12 * * *", "*/20 2-4 * * *")
 DEATH = 0.01  # of the claims end their scheduler
 
 
@@ -173,8 +165,8 @@ async def night(folder: Path, clock: ManualClock, dice: random.Random) -> AsyncG
 
 
 def random_job(dice: random.Random, number: int) -> dict[str, object]:
-    when: dict[str, object] = {"schedule": dice.choice(SCHEDULES)} if dice.random() < 0.5 else {"every": f"{dice.choice((20, 30, 45))}s"}
-    often = "every" in when or str(when.get("schedule")).startswith(("*/30", "* ", "*/2 "))
+    when: dict[str, object] = {"schedule": dice.choice(SCHEDULES)} if dice.random() < 0.35 else {"every": f"{dice.choice((2, 3, 5))}s"}
+    often = "every" in when or str(when.get("schedule")).startswith(("* ", "*/2 "))
     return {
         "name": f"job{number}", "prompt": "x", "tz": dice.choice(ZONES), **when, "jitter": dice.choice(("0s", "0s", "4m")),
         "catch_up": dice.choice(("none", "once") if often else ("none", "once", "all")), "overlap": dice.choice(("skip", "queue")),
@@ -192,11 +184,11 @@ async def one_round(seed: int, folder: Path, steps: int) -> Tally:
             if dice.random() < 0.8:  # everybody sleeps for a while
                 for number in list(it.tasks):
                     await it.kill(number)
-                clock.tick(dice.choice((3_600, 15_000, 19_000)))
+                clock.tick(dice.choice((600, 1_800, 1_900)))
             for number in range(2):
                 if dice.random() < 0.8:
                     it.start(number)
-            clock.tick(dice.choice((20, 60, 200)))
+            clock.tick(dice.choice((3, 20, 40)))
             await it.settle()
         for _ in range(200):
             clock.tick(60)
@@ -205,6 +197,12 @@ async def one_round(seed: int, folder: Path, steps: int) -> Tally:
             if not await it.late():
                 break
         return judged(folder / "ohmo.db", rows, it)
+
+
+def spanned(due: datetime, reason: str) -> tuple[datetime, datetime] | None:
+    """Of more than a thousand slots that were missed at once the oldest row stands for those that have none, and says so."""
+    found = re.search(r"and every slot from here to (\S+ \S+) UTC", reason)
+    return None if found is None else (due, datetime.fromisoformat(found[1]).replace(tzinfo=UTC))
 
 
 def judged(database: Path, rows: list[JobRow], it: Night) -> Tally:
@@ -216,13 +214,14 @@ def judged(database: Path, rows: list[JobRow], it: Night) -> Tally:
             found = connection.execute("SELECT due, state, reason FROM occurrences WHERE job = ?", (row.job,)).fetchall()
             tally.states.update(state for _, state, _ in found)
             dues = {datetime.fromtimestamp(due / 1000, UTC) for due, _, _ in found}
+            spans = [span for due, _, why in found if (span := spanned(datetime.fromtimestamp(due / 1000, UTC), why or "")) is not None]
             tally.wrong += [
                 f"{row.name} {due}: {state} without a reason" for due, state, why in found if state in ("skipped", "missed") and not why
             ]
             at = after(row.body, row.body.anchor)
             while at is not None and at <= it.clock() - timedelta(minutes=12):
                 tally.slots += 1
-                if at not in dues:
+                if at not in dues and not any(first <= at <= last for first, last in spans):
                     tally.unrecorded += 1
                     tally.wrong.append(
                         f"{row.name} ({row.body.spec.schedule or row.body.spec.every}, {row.body.spec.tz}) {at} is unrecorded"
