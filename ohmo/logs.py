@@ -13,6 +13,7 @@ import logging
 import os
 import queue
 import re
+import select
 import shutil
 import sys
 import threading
@@ -229,11 +230,24 @@ class Writer:
 
     def _show(self, event: Mapping[str, Any]) -> None:
         rest = " ".join(f"{key}={_short(value)}" for key, value in event.items() if key not in ("at", "level", "event", "exception"))
+        if self._human is None or not _takes(self._human):
+            return
         text = f"{str(event.get('at', ''))[11:19]} {str(event.get('level', ''))[:4]:4} {event.get('event', '')} {rest}".rstrip()
         try:
             print(text, *([event["exception"]] if "exception" in event else []), sep="\n", file=self._human, flush=True)
         except (OSError, ValueError):
             self._human = None  # the terminal is gone
+
+
+def _takes(human: TextIO) -> bool:
+    """Whether a line goes through without waiting: a pipe whose reader hangs must not hold up the file, and the end of the process."""
+    try:
+        handle = human.fileno()
+    except (OSError, ValueError):  # no file of the system
+        return True
+    poll = select.poll()
+    poll.register(handle, select.POLLOUT)
+    return bool(poll.poll(0))
 
 
 @contextmanager

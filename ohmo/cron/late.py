@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 from ohmo.contracts.cron import JobBody, Passed
 from ohmo.cron.times import after, period
@@ -59,14 +60,18 @@ def judge(body: JobBody, first: datetime, awake: datetime, now: datetime) -> Ver
         why = f"ohmo was not running; it came {_span(now - newest)} late, more than {_span(allowed)}"
         return Verdict(_missed(first, late, why), None, following)
     why = f"coalesced into the run of {newest:%Y-%m-%d %H:%M:%S} UTC"
-    return Verdict(tuple(Passed(due, "skipped", why) for due in late[:-1]), newest, newest)
+    return Verdict(_passed(first, late[:-1], "skipped", why), newest, newest)
 
 
 def _missed(first: datetime, late: list[datetime], why: str) -> tuple[Passed, ...]:
+    return _passed(first, late, "missed", why)
+
+
+def _passed(first: datetime, late: list[datetime], state: Literal["skipped", "missed"], why: str) -> tuple[Passed, ...]:
     """The oldest one stands for all before it that are too many to be written."""
-    passed = [Passed(due, "missed", why) for due in late]
+    passed = [Passed(due, state, why) for due in late]
     if passed and passed[0].due != first:
-        passed.insert(0, Passed(first, "missed", f"{why}; and every slot from here to {passed[0].due:%Y-%m-%d %H:%M:%S} UTC"))
+        passed.insert(0, Passed(first, state, f"{why}; and every slot from here to {passed[0].due:%Y-%m-%d %H:%M:%S} UTC"))
     return tuple(passed)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
-import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
@@ -13,6 +12,7 @@ import structlog
 from ohmo.lifecycle import notify
 
 log = structlog.get_logger("ohmo.heartbeat")
+STDERR = 2  # by number: faulthandler flushes a file object first, and a pipe that nobody reads would stop the loop there
 BEAT = 5.0  # seconds between two signs of life, less when the manager wants it
 SILENT = 15.0  # seconds without one after which every thread's stack is written to standard error
 DEADLY = 30.0  # seconds after which a container without a watchdog of its own is ended, so that its engine starts it again
@@ -52,7 +52,7 @@ async def _beat(
     every, now = period(environ), asyncio.get_running_loop().time
     deadly = ends_itself(environ)
     while True:
-        faulthandler.dump_traceback_later(DEADLY if deadly else SILENT, exit=deadly, file=sys.stderr)
+        faulthandler.dump_traceback_later(DEADLY if deadly else SILENT, exit=deadly, file=STDERR)
         tell(environ, "WATCHDOG=1")
         before = now()
         await sleep(every)

@@ -82,7 +82,8 @@ class Daemon:
     def log(self) -> str:
         return "".join(path.read_text(errors="replace") for path in sorted((self.home / "logs").glob("*.jsonl*")))
 
-    async def start(self, failpoints: str = "", *, ready: bool = True) -> None:
+    async def start(self, failpoints: str = "", *, ready: bool = True, errors: int | None = None) -> None:
+        """``errors``: a file descriptor that becomes its standard error."""
         assert not self.alive
         self.lives += 1
         self._began = time.monotonic()
@@ -93,9 +94,10 @@ class Daemon:
             "OHMO_FAILPOINTS": failpoints,
             **self.environ,
         }
-        with (self.home / f"{self._name}.{self.lives:03d}").open("wb") as errors:
+        with (self.home / f"{self._name}.{self.lives:03d}").open("wb") as said:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, cwd=ROOT, env=environ, stdin=asyncio.subprocess.DEVNULL, stdout=errors, stderr=errors, preexec_fn=_die_with_parent
+                *self._command, cwd=ROOT, env=environ, stdin=asyncio.subprocess.DEVNULL, stdout=said, stderr=said if errors is None else errors,
+                preexec_fn=_die_with_parent
             )  # fmt: skip
         if ready:
             await self.ready()

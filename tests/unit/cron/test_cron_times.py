@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ohmo.contracts.cron import BadJob, JobBody, JobSpec
+from ohmo.cron.late import judge
 from ohmo.cron.times import Every, after, fields_of, moment_of, period
 from ohmo.cron.zones import local_zone, zone_of
 from tests.unit.cron.zone_walk import problems
@@ -137,3 +138,15 @@ def test_zones_have_names() -> None:
             zone_of(wrong)
     assert local_zone({"TZ": "Asia/Tokyo"}) == "Asia/Tokyo"
     assert zone_of(local_zone({})).key
+
+
+def test_a_thousand_and_more_slots_that_one_run_makes_up_for_are_all_accounted_for() -> None:
+    """The newest thousand have rows of their own; the oldest row stands for those before, whether they were missed or made up for."""
+    spec = JobSpec("j", "x", "UTC", every=2.0)
+    first = datetime(2026, 1, 1, tzinfo=UTC)
+    awake = first + timedelta(seconds=2 * 1_500)
+    judged = judge(JobBody(spec, first - timedelta(seconds=2)), first, awake, awake - timedelta(seconds=1))
+    assert judged.run is not None
+    assert judged.passed[0].due == first
+    assert "and every slot from here to" in judged.passed[0].reason
+    assert {one.state for one in judged.passed} == {"skipped"}
