@@ -25,6 +25,7 @@ from discord.http import HTTPClient, MultipartParameters, Route
 from channels.discord.failures import Lost, Over, Refused, Unreachable, answered, closed, object_of, seconds, settled
 from channels.discord.frames import Frame, Pace
 from channels.errors import NotReady, RateLimited, Rejected
+from channels.once import Once
 
 Body = dict[str, Any]
 Result = TypeVar("Result")
@@ -252,7 +253,11 @@ class Wire:
         far = urlsplit(self._api_url).hostname not in {"127.0.0.1", "localhost", "::1"}  # a proxy variable must not divert loopback
         connector = aiohttp.TCPConnector(limit=32, keepalive_timeout=60)
         async with aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=far, ws_response_class=DiscordClientWebSocketResponse
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=far,
+            ws_response_class=DiscordClientWebSocketResponse,
+            middlewares=(Once(),),
         ) as session:
             client = discord.Client(
                 intents=INTENTS, max_messages=None, member_cache_flags=discord.MemberCacheFlags.none(), chunk_guilds_at_startup=False

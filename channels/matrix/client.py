@@ -16,7 +16,8 @@ from mautrix.api import Path as ClientPath
 from yarl import URL
 
 from channels.errors import Ambiguous, AuthFailed, NotReady, Rejected
-from channels.matrix.client_wire import WITHIN, Json, Missing, Troubled, Wire, answered_by, failure, only_once
+from channels.matrix.client_wire import WITHIN, Json, Missing, Troubled, Wire, answered_by, failure
+from channels.once import Once
 
 POLL = 30.0  # seconds the homeserver may hold a sync open
 TRANSFER = 300.0  # seconds for the bytes of one file
@@ -39,7 +40,7 @@ class MatrixClient:
     @asynccontextmanager
     async def open(cls, homeserver: str, token: str) -> AsyncGenerator[MatrixClient]:
         timeout = ClientTimeout(total=None, sock_connect=10)  # each call carries its own limit
-        async with ClientSession(timeout=timeout, headers={"User-Agent": "ohmo"}, middlewares=(only_once,)) as session:
+        async with ClientSession(timeout=timeout, headers={"User-Agent": "ohmo"}, middlewares=(Once(never={"PUT"}),)) as session:
             yield cls(Wire(homeserver, token, client_session=session, default_retry_count=0))
 
     @property

@@ -8,16 +8,7 @@ import asyncio
 import json
 from typing import Any, cast
 
-from aiohttp import (
-    ClientConnectorError,
-    ClientError,
-    ClientHandlerType,
-    ClientOSError,
-    ClientRequest,
-    ClientResponse,
-    ConnectionTimeoutError,
-    ServerDisconnectedError,
-)
+from aiohttp import ClientConnectorError, ClientResponse, ConnectionTimeoutError
 from mautrix.api import HTTPAPI, Method, PathBuilder
 from mautrix.errors import MatrixConnectionError
 from yarl import URL
@@ -69,22 +60,6 @@ class _Unreadable(Exception):
     def __init__(self, body: bytes) -> None:
         super().__init__("not JSON")
         self.body = body
-
-
-class _Dropped(ClientError):
-    """The connection broke after a request that changes something may have been sent."""
-
-
-async def only_once(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-    """aiohttp repeats a PUT over a dropped connection by itself; whether to repeat is for the house to say."""
-    try:
-        return await handler(request)
-    except ClientConnectorError:
-        raise
-    except (ClientOSError, ServerDisconnectedError) as error:
-        if request.method == "PUT":
-            raise _Dropped(str(error)) from error
-        raise
 
 
 class Wire(HTTPAPI):

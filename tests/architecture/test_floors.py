@@ -22,6 +22,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.quarantine",
         "channels.gaps",
         "channels.lights",
+        "channels.once",
         "channels.setup",
         "channels.testing",
     ),

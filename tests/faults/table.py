@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -95,7 +96,7 @@ class _Results:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         wanted = [value for name, value in report.user_properties if name == "fault"]
         if wanted and (report.when == "call" or report.outcome != "passed"):
-            self._found[report.nodeid.partition("@")[0]] = {"claims": wanted[0], "outcome": report.outcome}
+            self._found[re.sub(r"@[\w-]+$", "", report.nodeid)] = {"claims": wanted[0], "outcome": report.outcome}
 
     def pytest_sessionfinish(self) -> None:
         self._path.write_text(json.dumps(self._found, indent=1, sort_keys=True))
@@ -151,16 +152,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.faults.table", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--results", type=Path, help="of a run with --fault-results; without it the marked tests are run first")
+    parser.add_argument(
+        "--results", type=Path, nargs="+", help="of runs with --fault-results, later ones win; without it the marked tests are run first"
+    )
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("-n", default="2", help="processes of that run")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ohmo-fault-table-") as folder:
-        results = wanted.results or Path(folder) / "results.json"
+        results = wanted.results or [Path(folder) / "results.json"]
         if wanted.results is None:
-            more = ["-n", wanted.n, "--dist", "loadgroup", "--reruns", "1", "--fault-results", str(results), "-m", "fault"]
+            more = ["-n", wanted.n, "--dist", "loadgroup", "--reruns", "1", "--fault-results", str(results[0]), "-m", "fault"]
             subprocess.run([sys.executable, "-m", "pytest", *more, *marked()], check=False, cwd=ROOT)
-        wanted.page.write_text(page(json.loads(results.read_text())))
+        found = {name: one for path in results for name, one in json.loads(path.read_text()).items()}
+        wanted.page.write_text(page(found))
     return 0
 
 
