@@ -41,9 +41,11 @@ class Methods:
             while not (found := world.pending(offset, limit)) and (left := deadline - asyncio.get_running_loop().time()) > 0:
                 world.arrived.clear()
                 waits = [asyncio.ensure_future(mine.wait()), asyncio.ensure_future(world.arrived.wait())]
-                await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                for wait in waits:
-                    wait.cancel()
+                try:
+                    await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for wait in waits:
+                        wait.cancel()
                 if mine.is_set():
                     raise CONFLICT
             return found
