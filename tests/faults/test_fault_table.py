@@ -1,0 +1,43 @@
+"""The page of platforms and faults says what the tests claim: neither more nor less."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.faults.table import PAGE, PLATFORMS, ROOT, ROWS, cell, marked, page
+
+
+def shown() -> dict[tuple[int, str], str]:
+    """The cells of the page."""
+    rows = re.findall(r"^\| (\d+) \| [^|]+ \|(.+)\|$", PAGE.read_text(), re.MULTILINE)
+    return {(int(row), on): one.strip() for row, cells in rows for on, one in zip(PLATFORMS, cells.split("|"), strict=True)}
+
+
+def test_the_page_shows_every_cell_as_the_tests_claim_it(tmp_path: Path) -> None:
+    claims = tmp_path / "claims.json"
+    words = ["--collect-only", "-m", "fault", "--fault-claims", str(claims), *marked()]
+    done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+    found = json.loads(claims.read_text())
+    cells: dict[tuple[int, str], list[str]] = {(row, on): [] for row in ROWS for on in PLATFORMS}
+    for claimed in found.values():
+        for row, on in claimed:
+            cells[row, on].append("passed")
+    wanted = {(row, on): cell(row, on, outcomes) for (row, on), outcomes in cells.items()}
+    stale = {place: (text, shown().get(place)) for place, text in wanted.items() if shown().get(place) != text}
+    assert not stale, f"python -m tests.faults.table writes the page anew; cell: (claimed, shown) {stale}"
+
+
+def test_a_failed_a_skipped_and_a_missing_test_are_told_apart() -> None:
+    assert cell(20, "slack", ["passed", "passed", "skipped"]) == "✓ 2"
+    assert cell(20, "slack", ["passed", "failed"]) == "✗ 1 of 2 fail"
+    assert cell(20, "slack", ["skipped"]) == "skipped (1)"
+    assert cell(20, "slack", []) == "**no test**"
+    assert cell(30, "slack", []) == "keeps its history for longer"
+    text = page({"tests/x.py::test_a[1]": {"claims": [[20, "slack"]], "outcome": "failed"}})
+    assert "✗ 1 of 1 fail" in text
+    assert "rows 20: `tests/x.py::test_a`" in text
