@@ -250,7 +250,9 @@ def _pool(ground: _Ground, agent: AgentParts, plans: Plans, knot: _Knot) -> Pool
         approval_timeout=config.permissions.approval_timeout.total_seconds(), turn_timeout=config.limits.turn_timeout.total_seconds(), busy=config.sessions.busy,
         report=clockwork.reporter, clock=seams.clock, idle=config.sessions.idle_reset.total_seconds() if config.sessions.idle_reset is not None else None,
     )  # fmt: skip
-    return Pool(store, parts, owner=seams.owner, width=config.limits.concurrent_turns, clock=seams.clock)
+    return Pool(
+        store, parts, owner=seams.owner, width=config.limits.concurrent_turns, clock=seams.clock, crowded=lambda: ground.bus.crowded
+    )
 
 
 def _board_parts(ground: _Ground, pool: Pool, known: Mapping[str, Command], sent: Sent | None) -> BoardParts:

@@ -16,6 +16,7 @@ from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Accepted, CursorSave, Seat, ThreadSettings
 
 log = structlog.get_logger("ohmo.bus")
+CROWD = 8  # batches on their way to the store: more than an ordinary minute ever has
 Seated = tuple[Arrival, Seat]
 Accept = Callable[[Sequence[Seated], CursorSave | None], Awaitable[list[Accepted]]]
 Tell = Callable[[Sequence[tuple[Accepted, Arrival, Seat]]], None]
@@ -46,6 +47,12 @@ class MessageBus:
         self._seat, self._accept, self._tell, self._failpoint = seat, accept, tell, failpoint
         self._width = asyncio.Semaphore(64)
         self._stopped, self._acknowledged = False, acknowledged
+        self._on_the_way = 0
+
+    @property
+    def crowded(self) -> bool:
+        """More comes in just now than is stored."""
+        return self._on_the_way >= CROWD
 
     async def publish(
         self, arrivals: Sequence[Arrival], cursor: CursorSave | None = None, *, settings: ThreadSettings | None = None
@@ -56,10 +63,14 @@ class MessageBus:
         if arrivals:  # a cursor alone is no message
             self._failpoint("inbound.received")
         batch = Batch(tuple(arrivals), cursor, settings, asyncio.get_running_loop().create_future())
-        await self.inbound.put(batch)
-        if self._stopped:
-            self._refuse()
-        found = await batch.stored
+        self._on_the_way += 1
+        try:
+            await self.inbound.put(batch)
+            if self._stopped:
+                self._refuse()
+            found = await batch.stored
+        finally:
+            self._on_the_way -= 1
         if arrivals:
             self._failpoint("inbound.stored")
             if self._acknowledged is not None:

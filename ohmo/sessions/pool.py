@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ log = structlog.get_logger("ohmo.sessions")
 CACHE_BYTES = 48 << 20  # transcripts kept in memory
 HANDOVER = 10.0  # seconds a turn waits for the end of one that lost the same thread
 POLL = 1.0  # seconds: hints may be lost, and some times come without a hint
+PATIENCE = 1.5  # seconds that turns give way, at most, to messages that come in
 AT_ONCE = 16  # threads begun by one transaction, at most; twice as many after one that took all it could
 
 
@@ -65,7 +67,7 @@ class _Shelf:
 
 class Pool:
     """``width``: turns at the same time. ``clock``: the wall clock by which leases end. ``ttl``: seconds of a lease. ``cache``: bytes.
-    ``suspects``: of this life, None: a life that begins now."""
+    ``suspects``: of this life, None: a life that begins now. ``crowded``: more messages come in than are stored: they go first."""
 
     def __init__(
         self,
@@ -78,6 +80,7 @@ class Pool:
         ttl: float = 30.0,
         cache: int = CACHE_BYTES,
         suspects: Suspects | None = None,
+        crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store, self._parts, self._owner, self._width, self._clock, self._ttl = store, parts, owner, width, clock, ttl
         self._running: dict[str, _Running] = {}
@@ -86,6 +89,8 @@ class Pool:
         self._unreadable: dict[str, int] = {}  # threads whose work cannot be read: tries so far
         self._shelf = _Shelf(cache)
         self._suspects = suspects or Suspects()
+        self._crowded = crowded
+        self._pressed: float | None = None  # since when it is crowded
         self._wake = asyncio.Event()
         self._ready: set[str] = set()  # threads that became ready since the last claim; "": perhaps some
         self._draining = False
@@ -178,7 +183,7 @@ class Pool:
     async def _claim(self, group: asyncio.TaskGroup) -> bool:
         """True: there may be more to take at once."""
         limit = min(self._at_once, self._width - len(self._running))
-        if self._draining or limit <= 0 or self._suspects.alone:
+        if self._draining or limit <= 0 or self._suspects.alone or self._gives_way():
             return False
         try:
             if self._overslept():
@@ -197,6 +202,15 @@ class Pool:
             running.task = group.create_task(self._one(running, former), name=f"turn.{thread}")
         self._at_once = min(AT_ONCE, 2 * limit) if taken == limit else 2
         return taken == limit
+
+    def _gives_way(self) -> bool:
+        """A burst is acknowledged before it is answered; one that does not end holds nobody up for longer than ``PATIENCE``."""
+        if not self._crowded():
+            self._pressed = None
+            return False
+        if self._pressed is None:
+            self._pressed = time.monotonic()
+        return time.monotonic() - self._pressed < PATIENCE
 
     async def _begin(self, limit: int) -> tuple[list[Session], int]:
         """Threads with their work, and how many were taken. When the work of one cannot be read, claims alone: then each fails for itself."""

@@ -146,6 +146,7 @@ class Rig:
     turn_timeout: float = 600.0
     max_steps: int = 50
     cache: int = 1 << 30
+    crowded: bool = False
     lived: float = 0.0  # seconds every life has lasted when its first turn comes
     agent: Agent | None = None
     failpoint: Failpoint = inert
@@ -218,7 +219,14 @@ class Rig:
         seconds = itertools.chain([0.0], itertools.repeat(self.lived))
         suspects = Suspects(now=lambda: next(seconds))
         return Pool(
-            handle, parts, owner=f"life-{next(self._lives)}", width=self.width, clock=self.clock, cache=self.cache, suspects=suspects
+            handle,
+            parts,
+            owner=f"life-{next(self._lives)}",
+            width=self.width,
+            clock=self.clock,
+            cache=self.cache,
+            suspects=suspects,
+            crowded=lambda: self.crowded,
         )
 
     @asynccontextmanager

@@ -50,6 +50,22 @@ async def test_threads_run_side_by_side_up_to_the_width() -> None:
     assert len(rig.model.requests) == 3
 
 
+async def test_turns_begin_after_a_burst_of_messages_and_not_later_than_they_are_patient() -> None:
+    rig = Rig(crowded=True)
+    await rig.says("one")
+    async with rig.life() as pool:
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert not rig.model.requests  # they give way
+        rig.crowded = False
+        pool.expect()  # what is stored last rings like this
+        await rig.quiet()
+        rig.crowded = True
+        await rig.says("two")
+        await rig.quiet()  # a burst without an end holds nobody up
+    assert rig.said() == ["echo: one", "echo: two"]
+
+
 async def test_a_thread_that_waits_for_its_tool_delays_no_other() -> None:
     rig, gate = Rig(), asyncio.Event()
     rig.look.gate = gate.wait
