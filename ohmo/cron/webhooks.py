@@ -74,6 +74,8 @@ def check(hook: Webhook, headers: Mapping[str, str], body: bytes, now: float) ->
             _same(headers.get("X-Gitlab-Token", ""), hook.secret, "X-Gitlab-Token")
         case "ohmo":
             stamp = headers.get(TIMESTAMP, "")
+            if not stamp:
+                raise NotSigned(f"{TIMESTAMP} is missing; docs/webhooks.md says how to sign")
             if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= 12):
                 raise NotSigned(f"{TIMESTAMP}: seconds since 1970 are wanted")
             _same(headers.get(SIGNATURE, ""), sign(hook.secret, int(stamp), body), SIGNATURE)

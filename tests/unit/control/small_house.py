@@ -25,6 +25,7 @@ from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Doors, Place
 from ohmo.control.sockets import Listen
+from ohmo.cron.webhooks import Hooks
 from ohmo.ids import IdSource
 
 T0 = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -49,6 +50,7 @@ class SmallHouse:
         self.unavailable = 0
         self.spent: list[UsageTotal] = []
         self.log: Path | None = None
+        self.hooks: Hooks | None = None
         self.on_message: Callable[[str, Inbound], Any] = lambda _thread, _inbound: None
         self.on_answer: Callable[[str, Answer], Any] = lambda _thread, _answer: None
         self.new_id = IdSource()
@@ -339,7 +341,9 @@ class SmallHouse:
         return row
 
     def ports(self) -> Ports:
-        return Ports(self, self.status, self, self.publish_wake, self, self, self, parse_address, self.web.browser, self.log)
+        return Ports(
+            self, self.status, self, self.publish_wake, self, self, self, parse_address, self.web.browser, self.log, hooks=self.hooks
+        )
 
     @asynccontextmanager
     async def open(self, run: Path, *, port: int = 0) -> AsyncGenerator[Doors]:

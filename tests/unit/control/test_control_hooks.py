@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
 
 from channels.contract import Address, ChatId
+from channels.errors import Unavailable
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.store import Accepted, PostRow
-from ohmo.cron.webhooks import SIGNATURE, TIMESTAMP, Hooks, KeyReused, NotSigned, Webhook, fill, sign
+from ohmo.cron.webhooks import MOST, SIGNATURE, TIMESTAMP, Hooks, KeyReused, NotSigned, Webhook, fill, sign
+from tests.unit.control.small_house import SmallHouse
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 BODY = json.dumps({"build": {"id": 7, "steps": ["lint", "test"]}, "repo": "a/b"}).encode()
@@ -24,8 +29,11 @@ class House:
         self.wakes: dict[str, Wake] = {}
         self.posts: dict[str, PostRow] = {}
         self.now = NOW
+        self.away = False
 
     async def publish(self, wake: Wake) -> Accepted:
+        if self.away:
+            raise Unavailable("the disk is full")
         duplicate = wake.key in self.wakes
         self.wakes.setdefault(wake.key, wake)
         return Accepted(wake.key, 1, duplicate)
@@ -37,8 +45,15 @@ class House:
     async def stored(self, thread: str, seq: int) -> Arrival | Wake | None:
         return self.wakes[thread] if seq else None
 
-    def hooks(self, hook: Webhook) -> Hooks:
-        return Hooks({hook.name: hook}, publish=self.publish, post=self.post, stored=self.stored, resolve=place, clock=lambda: self.now)
+    def hooks(self, *hooks: Webhook) -> Hooks:
+        return Hooks(
+            {hook.name: hook for hook in hooks},
+            publish=self.publish,
+            post=self.post,
+            stored=self.stored,
+            resolve=place,
+            clock=lambda: self.now,
+        )
 
 
 def place(text: str) -> Address:
@@ -120,3 +135,50 @@ async def test_plain_delivery_needs_no_model_and_happens_once() -> None:
 def test_a_template_takes_fields_and_the_whole_body() -> None:
     assert fill("{{a.0.b}}|{{missing.x}}|{{body}}", b'{"a": [{"b": null}]}') == '||{"a": [{"b": null}]}'
     assert fill("{{a}} {{body}}", b"\xff not json") == " � not json"
+
+
+@pytest.fixture
+async def door(tmp_path: Path) -> AsyncIterator[tuple[House, aiohttp.ClientSession]]:
+    """A house of which only the webhooks are asked, over TCP and without any key."""
+    house, small = House(), SmallHouse()
+    small.hooks = house.hooks(HOOK, Webhook("note", "s3cret", deliver="{{repo}}", to="discord:1"))
+    async with small.open(tmp_path / "run") as doors, aiohttp.ClientSession(doors.url) as session:
+        yield house, session
+
+
+async def posted(session: aiohttp.ClientSession, path: str, body: Any = BODY, headers: Mapping[str, str] | None = None) -> tuple[int, str]:
+    async with session.post(path, data=body, headers=signed(HOOK) if headers is None else headers) as response:
+        return response.status, await response.text()
+
+
+async def test_each_outcome_has_its_own_status(door: tuple[House, aiohttp.ClientSession]) -> None:
+    house, session = door
+    other, named = BODY.replace(b"7", b"8"), {"Idempotency-Key": "k"}
+    for path, body, headers, status, word in (
+        ("ci", BODY, signed(HOOK, **named), 202, '"duplicate":false'),
+        ("ci", BODY, signed(HOOK, **named), 202, '"duplicate":true'),
+        ("ci", other, signed(HOOK, other, **named), 409, "another body"),
+        ("ci", BODY, {}, 401, "is missing"),
+        ("none", BODY, signed(HOOK), 404, "no such webhook"),
+        ("note", BODY, signed(HOOK), 503, "send it again"),
+    ):
+        found, text = await posted(session, f"/hooks/{path}", body, headers)
+        assert (found, word in text.replace(" ", "") or word in text) == (status, True), text
+    house.away = True
+    assert (await posted(session, "/hooks/ci", headers=signed(HOOK, **{"Idempotency-Key": "later"})))[0] == 503
+    assert len(house.wakes) == 1
+
+
+@pytest.mark.parametrize("stated", [True, False])
+async def test_a_body_that_is_too_large_is_refused_whether_it_says_so_or_not(
+    door: tuple[House, aiohttp.ClientSession], *, stated: bool
+) -> None:
+    house, session = door
+    large = b"x" * (MOST + 1)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(large), 65_536):
+            yield large[start : start + 65_536]
+
+    assert (await posted(session, "/hooks/ci", large if stated else pieces()))[0] == 413
+    assert house.wakes == {}
