@@ -38,7 +38,7 @@ check: $(VENV)/.installed-dev  ## style, types and the house rules
 	@$(BIN)/pytest tests/architecture
 
 bench: $(VENV)/.installed-dev  ## what ohmo costs beside the model (docs/benchmarks.md); TABLE=folder of the tokenizer
-	@for one in overhead history start platforms kills; do echo "$$one"; $(BIN)/python -m benchmarks.$$one || exit 1; done
+	@for one in overhead history start platforms kills cron; do echo "$$one"; $(BIN)/python -m benchmarks.$$one || exit 1; done
 	@echo tokens; $(BIN)/python -m benchmarks.tokens $(if $(TABLE),--table $(TABLE))
 
 reference: $(VENV)/.installed  ## docs/reference anew, from the code
