@@ -19,7 +19,7 @@ from ohmo.store.listeners import Hear, Listeners
 from ohmo.store.schema import MIGRATIONS
 from ohmo.store.sql import SqlStore
 from ohmo.store.statements import MakeOp, Moment, T, milliseconds
-from ohmo.store.writer import Writer, failure, run
+from ohmo.store.writer import Writer, failure, is_broken, run
 
 BUSY_SECONDS = 30.0
 
@@ -53,17 +53,27 @@ class _Reader:
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, make, now)
 
     def _read(self, make: MakeOp[T], now: int) -> T:
+        """What a connection remembers of a page that could not be read looks like damage: only a fresh one is believed."""
         try:
-            if self._connection is None:
-                self._connection = connect(self._path, writing=False)
-            self._connection.execute("BEGIN")
             try:
-                return run(self._connection, make(Moment(now)))
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                return self._once(make, now)
+            except sqlite3.DatabaseError as error:
+                if not is_broken(error):
+                    raise
+                self._disconnect()
+                return self._once(make, now)
         except sqlite3.Error as error:
             raise failure(error, str(self._path)) from error
+
+    def _once(self, make: MakeOp[T], now: int) -> T:
+        if self._connection is None:
+            self._connection = connect(self._path, writing=False)
+        self._connection.execute("BEGIN")
+        try:
+            return run(self._connection, make(Moment(now)))
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
 
     async def close(self) -> None:
         self._closed = True
@@ -73,6 +83,7 @@ class _Reader:
     def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
+            self._connection = None
 
 
 class SqliteDriver:

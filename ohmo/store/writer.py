@@ -57,9 +57,17 @@ def failure(error: BaseException, path: str) -> BaseException:
     return error
 
 
+def _code(error: BaseException) -> int:
+    return getattr(error, "sqlite_errorcode", 0) if isinstance(error, sqlite3.Error) else 0
+
+
+def is_broken(error: BaseException) -> bool:
+    """The engine holds the file for damaged."""
+    return _code(error) & 0xFF in _BROKEN
+
+
 def is_fatal(error: BaseException) -> bool:
-    code = getattr(error, "sqlite_errorcode", 0) if isinstance(error, sqlite3.Error) else 0
-    return code in _FATAL or (code & 0xFF) in _BROKEN
+    return _code(error) in _FATAL or is_broken(error)
 
 
 @dataclass(slots=True)
