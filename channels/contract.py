@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
 from typing import Literal, NewType, Protocol, runtime_checkable
+
+from channels.record import record
 
 
 def _utc_now() -> datetime:
@@ -21,7 +22,7 @@ PersonId = NewType("PersonId", str)
 MessageId = NewType("MessageId", str)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Address:
     """A place where something can be said. Never joined into one string."""
 
@@ -31,14 +32,14 @@ class Address:
     topic: TopicId | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Person:
     id: PersonId
     name: str
     bot: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attachment:
     """A file the platform still holds. ``ref`` is opaque and stays fetchable after a restart; bytes are fetched when a turn needs them."""
 
@@ -48,7 +49,7 @@ class Attachment:
     size: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Said:
     """Fields of every arrival.
 
@@ -63,7 +64,7 @@ class Said:
     order: str  # sorts like the platform sorts inside one chat
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Inbound(Said):
     message: MessageId
     text: str
@@ -75,20 +76,20 @@ class Inbound(Said):
     album: str | None = None  # parts of one album share it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Edited(Said):
     message: MessageId
     text: str | None  # None: deleted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Reacted(Said):
     message: MessageId
     emoji: str
     added: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Answer(Said):
     """Somebody pressed one of our choices. ``token`` is what ``Channel.acknowledge`` needs; it may be stale after a restart."""
 
@@ -100,20 +101,20 @@ class Answer(Said):
 Arrival = Inbound | Edited | Reacted | Answer
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Choice:
     value: str  # comes back in Answer.choice; ≤ 40 ASCII characters (Telegram's 64 bytes hold it twice)
     label: str
     style: Literal["plain", "good", "danger"] = "plain"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Receipt:
     message: MessageId
     at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Outbound:
     """One logical message. CommonMark in; the channel turns it into parts."""
 
@@ -128,7 +129,7 @@ class Outbound:
     draft: bool = False  # newer texts of it follow by revise(); a platform that streams begins its stream with it
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part:
     """One platform call, rendered and frozen: the house stores it before the first try and repeats exactly these bytes."""
 
@@ -145,7 +146,7 @@ class Repeat(Enum):
     RISK = "risk"  # nobody can tell: one narrow retry, then a visible mark
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Capabilities:
     repeat: Repeat
     repeat_window: timedelta
@@ -162,7 +163,7 @@ class Capabilities:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cursor:
     """Where to go on asking the platform. ``name``: per conversation where the platform needs it."""
 
@@ -170,7 +171,7 @@ class Cursor:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class About:
     """What a channel may tell anybody about the house, where its platform has a page for that."""
 
@@ -178,7 +179,7 @@ class About:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """What every channel is built with beside its own settings."""
 
@@ -277,7 +278,7 @@ class Whispering(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Manifest:
     name: str
     title: str

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any
 
 import channels
 from channels.contract import Manifest
+from channels.record import record
 
 GROUP = "ohmo.channels"  # the entry point names a module that exports MANIFEST, or the Manifest itself
 
@@ -26,7 +26,7 @@ class DuplicateChannel(Exception):
     """Two packages claim one name; the daemon does not start before one of them is gone."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Catalogue:
     """``manifests`` by channel name, in alphabetical order; ``broken``: one line for each package that was skipped."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from channels.record import record
 
 Known = Mapping[str, str]
 """What was answered so far, by key of the platform's settings; a secret is its value."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ask:
     """One key of the platform's settings. ``page``: where its value is found, exactly. ``default`` None: it has to be given."""
 
@@ -20,7 +21,7 @@ class Ask:
     default: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Document:
     """A text for the platform's own pages, kept in the home under ``setup/``. ``text`` is made from what is known."""
 
@@ -28,7 +29,7 @@ class Document:
     text: Callable[[Known], str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Setup:
     """Exported as ``SETUP`` by ``channels.NAME.setup``. ``steps``: lines that may name ``{documents}``' files. ``after``: what is done once the
     keys are there, made from what is known (an invite link holds an id)."""

@@ -6,9 +6,10 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
+
+from channels.record import record
 
 if TYPE_CHECKING:  # sixty modules that nobody needs before the first answer
     from markdown_it import MarkdownIt
@@ -55,7 +56,7 @@ def parse(text: str) -> SyntaxTreeNode:
 # Cutting
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Wrap:
     """What a cut inside a fence or a table has to close and to open again. Lines ``body`` to ``last`` can stand in another piece."""
 
@@ -67,7 +68,7 @@ class _Wrap:
     indent: int  # of its first line, inside a list
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Cuts:
     """Where a source may be cut: offsets of line starts, the ranks of some, and the wraps by line."""
 

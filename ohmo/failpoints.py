@@ -12,8 +12,9 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from channels.record import record
 
 Failpoint = Callable[[str], None]
 
@@ -24,7 +25,7 @@ class FailpointHit(Exception):
     """A failpoint was asked to fail here."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Rule:
     action: Literal["kill", "raise", "delay"]
     hit: int

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from channels.contract import Capabilities
+from channels.record import record
 from channels.testing import EVERYTHING, FakeChannel, FakePlatform, Shown
 from ohmo.assembly.channels import Wired
 from ohmo.assembly.house import House, build_house
@@ -69,7 +70,7 @@ async def eventually(condition: Callable[[], bool | Awaitable[bool]], within: fl
             await asyncio.sleep(0.005)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class World:
     """What is there before the house and outlives it: the platform, the model, the time. ``folder`` is the home; ``config`` its configuration.
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from channels.contract import Choice, Outbound, Part
+from channels.record import record
 from channels.text import split_markdown
 
 MAX_TEXT = 16_000  # characters printed at once
@@ -18,7 +19,7 @@ SAYS, CHANGES, TAKES_BACK = "ohmo: ", "ohmo (edited): ", "ohmo (took a message b
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Block:
     """What one part shows. ``file``: a path instead of text."""
 

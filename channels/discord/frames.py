@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from channels.record import record
 
 Body = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pace:
     """How long the wire waits, in seconds."""
 
@@ -20,7 +21,7 @@ class Pace:
     upload: float = 300.0  # the bytes of one file, one way
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Frame:
     """One dispatch of a session. ``data`` None: it could not be read, ``raw`` is what came."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, TypedDict, cast
 
 from channels.cleaning import clean, cleaned
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.record import record
 
 Body = dict[str, Any]
 EPOCH = 1_420_070_400_000  # Reference, "Snowflakes": milliseconds between 1970 and the first second of 2015
@@ -25,7 +26,7 @@ class Malformed(Exception):
     """An event is not what Discord's documentation says; the text names the field."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spot:
     """What is known of a channel. ``parent``: of a thread the channel it stands in, else ""."""
 
@@ -42,7 +43,7 @@ def _never(thread: str) -> bool:  # noqa: ARG001 - the default of Place.follows
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """What must be known to read an event: who we are, and what we remember of the guilds."""
 

@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any, Literal, cast
@@ -22,6 +21,7 @@ from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateL
 from channels.feishu import client_sdk as sdk
 from channels.feishu import is_loopback
 from channels.feishu.fields import Body, rows_of, soft, word
+from channels.record import record
 
 # The SDK writes to standard output, addresses with tickets in them included.
 sdk.logger.handlers.clear()
@@ -50,7 +50,7 @@ class Refused(Rejected):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pace:
     """How long the wire waits, in seconds."""
 

@@ -11,7 +11,6 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -22,6 +21,7 @@ from channels.feishu import client_sdk as sdk
 from channels.feishu.client import TOO_MANY, Pace, Wire
 from channels.feishu.fields import Body
 from channels.quarantine import SIZE
+from channels.record import record
 
 HANDSHAKE_REFUSED = 514  # handshake-status
 MOST_PARTS = 1000  # of one split message, and split messages that are incomplete at the same time
@@ -29,7 +29,7 @@ LARGEST = 16 << 20  # bytes of one joined message
 PATIENCE = 30.0  # seconds for the other parts of a split message
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Delivery:
     """One thing the line said. ``frame`` is what the answer is made of; None: it was no frame of the protocol (``raw`` its head) or the line's end."""
 

@@ -6,19 +6,19 @@ import json
 import mimetypes
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import cast
 
 from channels.cleaning import clean
 from channels.contract import Attachment
 from channels.feishu.fields import Body, Malformed, rows_of, soft, word
+from channels.record import record
 
 _KEY = re.compile(r"@_(?:user_\d+|all)\b")
 _DEEPEST = 20  # levels of a card or post that are read
 Named = Callable[[str], str]  # what stands for a mention's key in the words
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Content:
     """``attachments``: what can be fetched from the message itself."""
 

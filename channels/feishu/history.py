@@ -12,6 +12,7 @@ from channels.errors import RateLimited
 from channels.feishu.client import Refused, Wire
 from channels.feishu.fields import Body, Malformed, rows_of, word
 from channels.feishu.inbound import Spoken, spoken_row
+from channels.record import record
 
 _log = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ THREADS = 50  # of one chat that are read again
 OVERLAP = 10 * 60 * 1000  # ms
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Chat:
     id: str
     private: bool

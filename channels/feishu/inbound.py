@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TypedDict
 
@@ -12,6 +12,7 @@ from channels.cleaning import clean, cleaned
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
 from channels.feishu import content
 from channels.feishu.fields import Body, Malformed, body_of, milliseconds, moment, order, rows_of, soft, text_of, word
+from channels.record import record
 
 MESSAGE, RECALLED = "im.message.receive_v1", "im.message.recalled_v1"
 REACTED, UNREACTED = "im.message.reaction.created_v1", "im.message.reaction.deleted_v1"
@@ -26,7 +27,7 @@ def _never(message: str) -> bool:  # noqa: ARG001 - the default of Place.is_ours
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """What must be known to read an event: who we are, and what we remember."""
 
@@ -40,7 +41,7 @@ class Place:
     inside: Mapping[str, str] = field(default_factory=dict[str, str])  # message -> what the messages forwarded with it said
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spoken:
     """A message as an event or a row of history tells it."""
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from channels.errors import AuthFailed
 from channels.matrix.client_olm import Account, Hearing, Undecipherable, signed_by
 from channels.matrix.inbound import Event, Unreadable, mapping
 from channels.matrix.keystore import Heard, KeyStore, Peer
+from channels.record import record
 
 Json = dict[str, Any]
 
@@ -23,7 +24,7 @@ SPARE = 50  # one-time keys that shall lie at the homeserver; libolm holds a hun
 WITHHELD = {"m.room_key.withheld", "org.matrix.room_key.withheld"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Request:
     """Somebody asks for a session's key."""
 
@@ -33,7 +34,7 @@ class Request:
     session: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class News:
     """What to-device messages brought. ``wedged``: devices (user, identity key) whose messages we cannot decrypt any more."""
 

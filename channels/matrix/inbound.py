@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from channels.cleaning import clean, cleaned
 from channels.contract import Address, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.record import record
 
 Event = Mapping[str, Any]
 
@@ -47,7 +48,7 @@ class Room:
                 self.members.pop(user, None)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Original:
     """The event that another one is about. ``reacts_to``: it is a reaction to that message, and ``text`` its emoji."""
 
@@ -57,7 +58,7 @@ class Original:
     reacts_to: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unreadable:
     """Why an encrypted event cannot be read. ``session``: its key is missing, and may come; ``stranger``: the sender's devices have to be asked for
     first."""
@@ -67,7 +68,7 @@ class Unreadable:
     stranger: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lens:
     """Who looks, and at what."""
 

@@ -10,13 +10,13 @@ import secrets
 import sqlite3
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from channels.errors import AuthFailed, NotReady
 from channels.matrix.client_olm import Account, Hearing, Session, Speaking, Undecipherable
 from channels.matrix.private_files import private, write_private
+from channels.record import record
 
 SCHEMA = """
 CREATE TABLE self (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -42,7 +42,7 @@ PRAGMA user_version = 1;
 KEY = "pickle.key"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Peer:
     """Somebody's device: its identity key (Curve25519) and its fingerprint key (Ed25519)."""
 
@@ -52,7 +52,7 @@ class Peer:
     ed: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Heard:
     """A Megolm session that was shared with us: by which user's device."""
 
@@ -62,7 +62,7 @@ class Heard:
     session: Hearing
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spoken:
     """Our session of a room. ``began``: milliseconds; ``members``: for whom it was made."""
 
@@ -72,7 +72,7 @@ class Spoken:
     members: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Waiting:
     """An event whose key has not arrived. ``place``: its number in the order of arrivals; ``at``: when it came, in milliseconds; ``told``: somebody
     heard of it."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 
 from channels.errors import AuthFailed
@@ -15,12 +14,13 @@ from channels.matrix.client import MatrixClient
 from channels.matrix.client_wire import SignedOut
 from channels.matrix.private_files import private, write_private
 from channels.matrix.settings import MatrixSettings
+from channels.record import record
 
 DEVICE = "OHMO"
 log = logging.getLogger("channels.matrix")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kept:
     """What ``session.json`` holds: the device is written before the first login, so that a crash makes no second one."""
 

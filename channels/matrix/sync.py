@@ -9,7 +9,7 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,6 +36,7 @@ from channels.matrix.inbound import (
 from channels.matrix.rooms import Rooms
 from channels.matrix.welcome import Welcome
 from channels.quarantine import Garbled, Quarantine
+from channels.record import record
 
 log = logging.getLogger("channels.matrix")
 
@@ -66,7 +67,7 @@ INVITES_ONLY = json.dumps(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Position:
     """Where to go on. ``order``: how many events were numbered so far; ``invites``: rooms we still have to join."""
 

@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +25,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.quarantine import SIZE
+from channels.record import record
 from channels.slack.proxies import proxy_for
 
 Body = dict[str, Any]
@@ -52,7 +52,7 @@ class Refused(Rejected):
         self.word = word
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pace:
     """How long the wire waits, in seconds."""
 
@@ -62,7 +62,7 @@ class Pace:
     upload: float = 300.0  # the bytes of one file, one way
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Frame:
     """One thing a socket said. ``kind`` "": it was no JSON object with a type, ``raw`` its head; "over": the socket is at its end."""
 

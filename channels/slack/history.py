@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from channels.errors import RateLimited
+from channels.record import record
 from channels.slack.client import Refused, Wire
 from channels.slack.inbound import Body, order
 
@@ -22,7 +23,7 @@ PAGES = 5  # of one conversation; what lies behind them is counted as cut
 OVERLAP = timedelta(minutes=10)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Conversation:
     id: str
     private: bool

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, TypedDict, cast
 
 from channels.cleaning import clean, cleaned
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.record import record
 
 Body = dict[str, Any]
 # Reference, "message" event subtypes: these are people or programs talking; the others are Slack's own lines (joins, topics, pins) or copies.
@@ -35,7 +36,7 @@ def _never(chat: str, thread: str) -> bool:  # noqa: ARG001 - the default of Pla
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """What must be known to read an event: who we are, and what we remember of this workspace."""
 

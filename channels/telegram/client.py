@@ -8,7 +8,6 @@ import logging
 import warnings
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
@@ -22,6 +21,7 @@ from telegram.warnings import PTBDeprecationWarning
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.quarantine import Garbled
+from channels.record import record
 
 Body = dict[str, Any]
 Result = TypeVar("Result")
@@ -48,7 +48,7 @@ class Moved(ChannelError):
         self.chat = chat
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pace:
     """How long the wire waits, in seconds."""
 
@@ -59,7 +59,7 @@ class Pace:
     upload: float = 300.0  # the bytes of one file, one way
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sent:
     message: int
     at: datetime | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 
@@ -12,12 +12,13 @@ from pydantic import ValidationError
 
 from channels.cleaning import clean, cleaned
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.record import record
 from channels.telegram.updates import Entity, Message, Origin, Press, Reaction, Update, User
 
 QUOTED = 4000  # characters of a replied-to message that are handed on
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Me:
     """The bot itself: its number, and its name without @."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from channels.contract import Address, Arrival, Cursor, Inbound
 from channels.errors import Unavailable
+from channels.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Batch:
     """One successful ``publish``."""
 

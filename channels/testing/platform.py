@@ -26,11 +26,12 @@ from channels.contract import (
     TopicId,
 )
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+from channels.record import record
 
 Method = Literal["connect", "receive", "upload", "send", "find", "revise", "fetch", "typing", "acknowledge"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shown:
     """A message people see; the same fields as the conformance rigs' ``Visible``."""
 
@@ -43,7 +44,7 @@ class Shown:
     files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """One call the platform saw, carried out or not."""
 
@@ -52,7 +53,7 @@ class Call:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Fault:
     error: ChannelError
     after: bool  # carry the call out first, then fail

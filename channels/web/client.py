@@ -26,6 +26,7 @@ from channels.contract import (
     PersonId,
 )
 from channels.errors import Rejected, Unavailable
+from channels.record import record
 from channels.web.files import Shelf, plain_name
 from channels.web.render import Shown
 
@@ -36,26 +37,26 @@ CHAT = re.compile(r"[0-9A-Za-z:_-]{1,64}")
 _FEED = 1024  # what one page may lag behind
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Preview:
     """The text of a turn so far; empty: there is none (any more)."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Typing:
     on: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Noticed:
     """A short word for whoever pressed a button."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Posted:
     """Something durable changed in the chat. ``shown`` None: the person said something. Folded by ``message``: a repeated send is the same."""
 
@@ -63,7 +64,7 @@ class Posted:
     shown: Shown | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Revised:
     """A newer text of a draft that was posted; its final text comes as a post."""
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from channels.contract import Choice, MessageId, Outbound, Part
+from channels.record import record
 
 MAX_TEXT = 200_000  # characters of one post; a page shows them without trouble
 MARK = "\n\n_(may be a duplicate)_"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shown:
     """What one call shows. ``text`` None: the message is taken away. ``file``: the name of a file instead of text."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from channels.record import record
 from ohmo.assembly.rulebooks import policy_of
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config, key_is_optional
@@ -32,7 +32,7 @@ from ohmo.tools.schema import explain
 from ohmo.tools.workbench import Limits, Workbench
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentParts:
     """``tools`` are those the model is shown, in a fixed order."""
 

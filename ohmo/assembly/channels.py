@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 from channels.contract import About, Address, Channel, Manifest, Options, Person, PersonId
+from channels.record import record
 from channels.registry import discover, load
 from channels.web.client import Browser
 from ohmo.assembly.accounts import Accounts, activity_of
@@ -38,7 +39,7 @@ class Door:
         return About(tuple(PersonId(one.partition(":")[2]) for one in self.owners if one.startswith(f"{channel}:")), self.model)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wired:
     """``policy`` and ``activity`` of a channel and account; ``browser``: how control speaks into the web channel; ``broken``: packages that were skipped;
     ``door``: waits for the house's ``Access``."""

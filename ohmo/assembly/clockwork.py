@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 
 from channels.contract import Address
+from channels.record import record
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config
 from ohmo.config.models import Job
@@ -31,7 +31,7 @@ from ohmo.gateway.errands import Errand, Errands
 from ohmo.gateway.notices import Notices
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClockLinks:
     """``publish`` returns after the commit; ``resolve`` reads ``CHANNEL:REST``, ValueError: not now. ``reach``: where a person of a channel reads,
     ValueError or None: not now. ``errands`` is told whose jobs run."""
@@ -43,7 +43,7 @@ class ClockLinks:
     errands: Errands
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Clockwork:
     desk: CronDesk
     scheduler: Scheduler

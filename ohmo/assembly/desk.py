@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
+from channels.record import record
 from ohmo.commands.contract import Command, Order
 from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob
 from ohmo.contracts.reports import Reports, ThreadInfo
@@ -16,7 +16,7 @@ from ohmo.cron.spec import rhythm, when_words
 LATEST = 1_000  # messages of the whole house that are looked through for those of one thread
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HouseDesk:
     """Implements ``ohmo.commands.contract.Desk``."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from channels.contract import Address
+from channels.record import record
 from ohmo.bus import MessageBus
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import Event
@@ -22,7 +22,7 @@ from ohmo.gateway.switchboard import Switchboard
 from ohmo.ids import NewId
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HouseWatch:
     """Implements control's ``Watch``."""
 
@@ -36,7 +36,7 @@ class HouseWatch:
         return self.store.listen(hear)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HouseApprovals:
     """Implements control's ``Approvals``: whoever is at the owner's keyboard may answer everything."""
 
@@ -63,7 +63,7 @@ class HouseApprovals:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HousePeople:
     """Implements control's ``People``."""
 

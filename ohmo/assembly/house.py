@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from channels.contract import Address, Attachment, Channel
+from channels.record import record
 from ohmo.assembly.agent import AgentParts, build_agent, own_home, redactor
 from ohmo.assembly.channels import Wired, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
@@ -108,7 +109,7 @@ class _Knot:
         return await self.board.fetch(place, attachment, into)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class House:
     """Everything that lives, not yet started."""
 
@@ -148,7 +149,7 @@ class House:
         await self.store.expire(self.clockwork.cards, lapsing(self.seams.new_id))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Ground:
     """What every room of the house stands on."""
 

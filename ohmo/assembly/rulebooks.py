@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from channels.contract import Inbound
+from channels.record import record
 from ohmo.assembly.accounts import Accounts
 from ohmo.assembly.channels import manifests, roles
 from ohmo.config.channels import open_channels
@@ -30,7 +31,7 @@ REMEMBERED = 4_096  # turns whose first words are kept to ask for their person's
 ELDERS = 64  # configurations before this one; a turn does not outlive so many
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rulebook:
     """What one configuration lets be done. ``busy`` and ``workspace`` are no rules; a turn keeps them with the rest."""
 
@@ -41,7 +42,7 @@ class Rulebook:
     access: Access
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Elder:
     """A configuration that ended while the process went on. Turns whose id is smaller than ``until`` began under it."""
 

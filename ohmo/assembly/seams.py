@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from uuid import uuid4
 
+from channels.record import record
 from ohmo.cron.alarm import Alarm
 from ohmo.failpoints import Failpoint, inert
 from ohmo.ids import IdSource, NewId
@@ -19,7 +20,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Seams:
     """``call``: a scripted model for journeys, None: what the profile says. ``alarm``: waits for a moment of
     ``clock``, None: by the timers of the loop. ``owner``: what this life calls itself in leases; never twice

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import structlog
 
 from channels.errors import Unavailable
+from channels.record import record
 from ohmo.bus.events import EventStream
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.errors import StoreError
@@ -22,7 +23,7 @@ Accept = Callable[[Sequence[Seated], CursorSave | None], Awaitable[list[Accepted
 Tell = Callable[[Sequence[tuple[Accepted, Arrival, Seat]]], None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Batch:
     """What one platform handed over at once."""
 

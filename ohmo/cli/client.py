@@ -9,10 +9,10 @@ import socket
 import urllib.parse
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from channels.record import record
 from ohmo.config.home import find_home
 from ohmo.contracts.errors import OhmoError
 
@@ -31,7 +31,7 @@ class Refused(OhmoError):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Happening:
     """One server-sent event. ``seq``: its number when it is durable."""
 

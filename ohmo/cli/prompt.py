@@ -8,12 +8,12 @@ import sys
 import urllib.parse
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import click
 
+from channels.record import record
 from ohmo.cli.client import Client, Happening, Json, connect
 from ohmo.cli.question import Wanted, read
 from ohmo.cli.show import clean, clean_text
@@ -24,7 +24,7 @@ NO_MODEL = "no model answered this, only the house itself (provider offline); do
 _SILENCE = 120.0  # seconds without even a heartbeat (one comes every 10 s)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wishes:
     """The options of ``-p``."""
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from channels.record import record
 from ohmo.cli.show import clean
 
 _TITLE = re.compile(r"(?P<tool>[A-Za-z][\w-]*)(?:: (?P<about>.+))?", re.DOTALL)
 _LINE = re.compile(r"(?P<name>\w+): `(?P<value>[^`\n]+)`")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wanted:
     """``argument`` and ``value``: what the call is about, when the card shows it whole and on one line; else empty."""
 

@@ -6,12 +6,13 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from channels.contract import Manifest
+from channels.record import record
 from channels.registry import discover
 from channels.setup import Ask, Setup
 from ohmo.config.envfile import environment
@@ -27,7 +28,7 @@ from ohmo.setup.furnish import Done, earlier, furnish
 TRIAL = 30.0  # seconds
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wishes:
     """What the flags say; empty: nothing."""
 

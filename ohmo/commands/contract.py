@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Literal, Protocol
 
 from channels.contract import Address
+from channels.record import record
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Asked, Lapsed, Scope, ThreadSettings
@@ -19,14 +20,14 @@ MEMBERS: frozenset[Standing] = frozenset({"user", "admin", "owner"})
 EVERYBODY: frozenset[Standing] = frozenset({"guest", "user", "admin", "owner"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reply:
     """Only words."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stop:
     """End everything said before; ``fresh``: begin a new session too."""
 
@@ -34,7 +35,7 @@ class Stop:
     fresh: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Choose:
     """Change the thread's settings."""
 
@@ -42,7 +43,7 @@ class Choose:
     settings: ThreadSettings
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decide:
     """Answer an open question."""
 
@@ -52,14 +53,14 @@ class Decide:
     word: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunNow:
     """Run the call of a permission that nobody gave in time, as a new request."""
 
     lapsed: Lapsed
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Restart:
     """End this life of the house and begin the next; after its reply is stored."""
 
@@ -85,7 +86,7 @@ class Desk(Protocol):
     def models(self) -> tuple[str, ...]: ...  # configured ones, small to large; the last is the default
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Order:
     """A command as somebody said it."""
 
@@ -97,7 +98,7 @@ class Order:
     settings: ThreadSettings
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Command:
     """``run`` must not write: its effect, its reply and the command's ending are one transaction of the caller."""
 

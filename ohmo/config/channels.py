@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from channels.contract import Manifest
+from channels.record import record
 from ohmo.config.models import ChannelPolicy
 from ohmo.config.problems import from_pydantic, raise_all, unknown_key, unknown_name
 from ohmo.config.secrets import Secret, SecretMissing, Vault
@@ -19,7 +20,7 @@ ON_BY_DEFAULT = ("web",)
 LITERAL = "a secret stands in a file that others can read; run chmod 600 on it, or write env:NAME"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RawChannel:
     """One account of one platform: the shared keys read, the platform's own still as written."""
 
@@ -35,7 +36,7 @@ class RawChannel:
         return self.policy.enabled
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Opened:
     """A channel that is enabled and whose settings its platform's model accepted. ``settings`` is a ``manifest.settings`` with secrets filled in."""
 

@@ -6,15 +6,15 @@ import os
 import pwd
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from channels.record import record
 from ohmo.contracts.errors import ConfigError
 
 FOLDERS = ("run", "logs", "state", "media", "spill", "cache", "memory", "skills")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Home:
     """``root`` is absolute; nothing is created before ``prepare``."""
 

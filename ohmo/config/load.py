@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from channels.contract import Manifest
+from channels.record import record
 from ohmo.config.channels import LITERAL, RawChannel, channel_problems, read_channels
 from ohmo.config.home import Home, find_home
 from ohmo.config.later import not_yet
@@ -43,7 +44,7 @@ _SQLITE = "sqlite:///"
 _OVERRIDE = "OHMO__"  # OHMO__CONTROL__LISTEN=0.0.0.0:7717 sets control.listen
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Config:
     """Everything the owner decided. ``profile`` is the active one, ``fallback`` the profiles to try after it, by name and in order."""
 

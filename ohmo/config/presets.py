@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from channels.record import record
 from ohmo.config.models import Mode, PermissionSettings
 
 _NETWORK = ("WebFetch", "WebSearch")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Permissions:
     """What the gate starts from. deny beats ask beats allow."""
 

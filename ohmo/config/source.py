@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from channels.record import record
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 Path = tuple[str | int, ...]
@@ -19,7 +21,7 @@ _TAG = "tag:yaml.org,2002:"
 _DEEPEST, _MOST = 40, 50_000  # a file beyond these is an accident or an attack (aliases multiply)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Problem:
     """One thing that is wrong: where, which key, what to do."""
 
@@ -39,7 +41,7 @@ def dotted(path: Path) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Source:
     """What the file says. ``places`` knows where each key stands."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
+
+from channels.record import record
 
 Item = TypeVar("Item")
 _FLAGS = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
@@ -77,7 +78,7 @@ def size(value: object) -> int:
     raise ValueError("expected a size such as 12KiB, 2GiB, or a number of bytes")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Expansion:
     """What ``${OHMO_HOME}``, ``${WORKSPACE}`` and ``${HOME}`` stand for."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+from channels.record import record
 from ohmo.contracts.events import Event
 from ohmo.contracts.messages import Step, ToolCall, Usage
 from ohmo.contracts.provider import ModelRequest
 from ohmo.contracts.tool import CallContext, Question, ToolOutput, Verdict
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenCall:
     """A call of the last model step that has no result yet.
 
@@ -40,17 +40,17 @@ class Ledger(Protocol):
     def call_context(self, call: ToolCall, progress: Callable[[str], None]) -> CallContext: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answered:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parked:
     questions: tuple[tuple[ToolCall, Question], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Failed:
     reason: str
     retry_after: float | None = None
@@ -59,7 +59,7 @@ class Failed:
 Outcome = Answered | Parked | Failed
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ended:
     """Always the last item of a run; cancellation is the one exit without it."""
 

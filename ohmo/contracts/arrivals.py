@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from channels.contract import Address
 from channels.contract import Arrival as FromPlatform
+from channels.record import record
 from ohmo.contracts.messages import Json
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Occurrence:
     """One slot of a job, claimed together with its wake. ``revision`` and ``following``: the job as the scheduler saw it and the slot after this
     one; a job that was edited, paused, removed or claimed by another instance meanwhile makes the wake a duplicate. Revision 0: not fenced.
@@ -26,7 +26,7 @@ class Occurrence:
     fresh: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Terms:
     """Under what a turn runs that nobody sits in front of, frozen when it was claimed.
 
@@ -44,7 +44,7 @@ class Terms:
     place: Address | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Again:
     """A call that nobody allowed in time, and that ``by`` allowed afterwards: exactly this one (``digest``), once. ``standing``: as whom it acts."""
 
@@ -55,7 +55,7 @@ class Again:
     standing: Literal["guest", "user", "admin", "owner"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wake:
     key: str  # stable: job@slot, child id, Idempotency-Key
     origin: Literal["cron", "child", "hook", "owner", "api", "again"]

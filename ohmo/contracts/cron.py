@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
 from channels.contract import Address
+from channels.record import record
 from ohmo.contracts.errors import OhmoError
 
 CatchUp = Literal["none", "once", "all"]
@@ -25,7 +25,7 @@ class NoSuchJob(OhmoError):
     """There is no job of this name."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JobSpec:
     """What somebody asked for. Exactly one of ``schedule`` (five or six cron fields, or a name such as ``@daily``), ``at`` (ISO 8601 with
     its offset) and ``every`` (seconds) is set. ``tz``: an IANA name. ``to``: ``CHANNEL:REST`` as written; ``thread``: a topic there, or without
@@ -51,7 +51,7 @@ class JobSpec:
     recipe: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JobBody:
     """What a row keeps as text. ``anchor``: ``every`` counts from it. ``approved``: hash of the rules and secrets that were shown when it was
     made; a run uses them only as long as they have this hash. ``account``: of the person who made it. ``place``: what ``spec.to`` means."""
@@ -63,7 +63,7 @@ class JobBody:
     place: Address | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JobRow:
     """``next_at``: the next slot, None: none will come (paused, expired, a one-shot that is over). ``person``: "owner" or CHANNEL:PERSON.
     ``revision`` grows with every change that somebody made, not with time going on."""
@@ -78,7 +78,7 @@ class JobRow:
     person: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OccurrenceRow:
     """One slot that came due. ``thread`` and ``seq``: its wake in the inbox, when there is one. ``attempts``: how often it was started."""
 
@@ -97,7 +97,7 @@ class OccurrenceRow:
     attempts: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Report:
     """How a run ended, for its row. ``reason``: one line, empty when there is nothing to say; ``digest``: of the answer, for "only if changed"."""
 
@@ -107,7 +107,7 @@ class Report:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Passed:
     """A slot that is not run."""
 

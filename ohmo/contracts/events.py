@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from channels.contract import Address
+from channels.record import record
 from ohmo.contracts.messages import ToolResult, Usage
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OfTurn:
     turn: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TextDelta(OfTurn):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelDone(OfTurn):
     """``seconds``: from the request to the end of the reply."""
 
@@ -28,14 +28,14 @@ class ModelDone(OfTurn):
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolStarted(OfTurn):
     call: str
     name: str
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolRefused(OfTurn):
     """A call that ends without being run: denied, unreadable, or cut off by a restart. Its ToolDone follows and says why."""
 
@@ -44,24 +44,24 @@ class ToolRefused(OfTurn):
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolProgress(OfTurn):
     call: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolDone(OfTurn):
     call: str
     result: ToolResult
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Status(OfTurn):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlanUpdated(OfTurn):
     """By ``call``: ``step`` of ``total`` is being done now, and what that is."""
 
@@ -71,7 +71,7 @@ class PlanUpdated(OfTurn):
     title: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Failure(OfTurn):
     """``fatal``: the turn ends by it; otherwise it stays open and is tried again."""
 
@@ -79,7 +79,7 @@ class Failure(OfTurn):
     fatal: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompactionProgress(OfTurn):
     phase: Literal[
         "hooks_start",
@@ -94,7 +94,7 @@ class CompactionProgress(OfTurn):
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnStarted(OfTurn):
     """``address``: where its answer goes, None when nobody is told."""
 
@@ -102,12 +102,12 @@ class TurnStarted(OfTurn):
     address: Address | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TextReset(OfTurn):
     """The model begins its answer anew: every delta since its last ModelDone is void."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnEnded(OfTurn):
     """The last event of a run of a turn; a parked turn starts again later. ``text``: the final answer, the reason, or empty."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from channels.record import record
 from ohmo.contracts.messages import Step
 from ohmo.contracts.posts import OutRow
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnCost:
     """What an open turn did so far: its ``steps``, ``input`` and ``output`` tokens, ``seconds`` since it began."""
 

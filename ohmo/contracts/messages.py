@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from channels.record import record
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Text:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Image:
     path: Path
     media_type: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Thinking:
     provider: str
     opaque: str  # JSON as the provider sent it; goes back byte for byte, only to that provider
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolCall:
     id: str  # the house's own: turn.n; the model's id lives in ``foreign``
     name: str
@@ -35,7 +36,7 @@ class ToolCall:
     foreign: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolResult:
     call: str
     text: str
@@ -47,7 +48,7 @@ class ToolResult:
 Block = Text | Image | Thinking | ToolCall | ToolResult
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UserStep:
     blocks: tuple[Text | Image, ...]
     person: str
@@ -55,14 +56,14 @@ class UserStep:
     bot: bool = False  # another program said it
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelStep:
     blocks: tuple[Text | Thinking | ToolCall, ...]
     model: str
     stop: Literal["end", "tools", "length", "refusal"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallStarted:
     """Committed before a tool that may have an effect runs; its absence proves that it did not."""
 
@@ -70,12 +71,12 @@ class CallStarted:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallResult:
     result: ToolResult
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compaction:
     summary: str
     keeps_from: int  # seq of the first step that is still sent whole
@@ -84,7 +85,7 @@ class Compaction:
 Step = UserStep | ModelStep | CallStarted | CallResult | Compaction
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Usage:
     model: str
     purpose: str

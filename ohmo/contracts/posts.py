@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from channels.contract import Outbound, Part, Receipt
+from channels.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PostRow:
     """One logical message that a person shall see."""
 
@@ -20,7 +20,7 @@ class PostRow:
     ttl: float = 86_400.0  # seconds until it is dead unsent
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PartState:
     """A frozen platform call and how far it got."""
 
@@ -29,7 +29,7 @@ class PartState:
     handle: str | None = None  # an upload that is done but not yet shown
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutRow:
     """An open row of the outbox with its progress. ``parts`` is empty before it was rendered."""
 

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from channels.record import record
 from ohmo.contracts.messages import Json, ModelStep, Step, Usage
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Section:
     name: str
     text: str
     breakpoint: bool = False  # a cache breakpoint after this section
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolSpec:
     name: str
     description: str
     schema: Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelRequest:
     model: str
     system: tuple[Section, ...]
@@ -34,18 +34,18 @@ class ModelRequest:
     purpose: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Delta:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reply:
     step: ModelStep
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Notice(Delta):
     """A line for the person who waits: overloaded, trying again, another model is asked. An empty delta to whoever does not know it."""
 
@@ -53,7 +53,7 @@ class Notice(Delta):
     line: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Restarted(Delta):
     """The answer begins anew: every delta so far is void."""
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal, Protocol
 
 from channels.contract import Address
+from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import Step
 from ohmo.contracts.store import Ending, Kind, OutRow, ThreadSettings
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Counts:
     """Depths by (channel, state or ending), and the oldest arrival that still waits or is taken."""
 
@@ -25,7 +26,7 @@ class Counts:
     oldest: Mapping[str, datetime] = field(default_factory=dict[str, datetime])  # the oldest that waits or is taken, by channel
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ThreadInfo:
     thread: str
     address: Address
@@ -37,7 +38,7 @@ class ThreadInfo:
     settings: ThreadSettings
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArrivalInfo:
     thread: str
     seq: int
@@ -53,7 +54,7 @@ class ArrivalInfo:
     ended: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StepInfo:
     seq: int
     turn: str
@@ -64,7 +65,7 @@ class StepInfo:
 HistoryItem = ArrivalInfo | StepInfo | OutRow
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AuditReport:
     """``ohmo inbox audit``: every accepted arrival has exactly one ending or is on its way; problems is empty when all is well."""
 
@@ -76,7 +77,7 @@ class AuditReport:
     problems: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UsageTotal:
     day: str
     model: str
@@ -89,7 +90,7 @@ class UsageTotal:
     person: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnUsage:
     """What one turn cost so far, by model."""
 
@@ -103,7 +104,7 @@ class TurnUsage:
     micro_usd: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spot:
     """Where a list that is newest first goes on: behind the item that stood here. ``at``: ms UTC. What moved up meanwhile is at the list's top,
     so going on from a spot leaves nothing out."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+
+from channels.record import record
 
 ChannelState = Literal["starting", "connected", "reconnecting", "auth_failed", "conflict", "standby", "failed", "off"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChannelStatus:
     """``connected`` is true health: an event or heartbeat within the platform's interval and an authenticated call that succeeded in the last
     ten minutes (``last_call``). ``detail``: one line, why not and what to do."""
@@ -22,7 +23,7 @@ class ChannelStatus:
     last_call: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HouseStatus:
     """``ready``: store open, sessions claiming, control answering; channels have their own state."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Literal, Protocol
 
 from channels.contract import Address, Inbound, Reacted
+from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import Jobs, Report
 from ohmo.contracts.looking import Looking
@@ -21,7 +22,7 @@ Role = Literal["asking", "guest", "user", "admin", "owner", "revoked"]
 Scope = Literal["once", "session", "always"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ThreadSettings:
     """What a person chose for one thread; None: the configuration's default."""
 
@@ -37,7 +38,7 @@ class ThreadSettings:
         return replace(older, **chosen)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Seat:
     """Where an arrival belongs: decided by the gateway (pure), applied by the store.
 
@@ -54,7 +55,7 @@ class Seat:
     settings: ThreadSettings | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Accepted:
     """What became of one arrival. ``duplicate``: known before, nothing new was written; thread and seq are the first one's."""
 
@@ -63,7 +64,7 @@ class Accepted:
     duplicate: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CursorSave:
     """A channel's cursor, fenced by the generation of its connection lease (0: no lease in use)."""
 
@@ -74,7 +75,7 @@ class CursorSave:
     generation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pending:
     """An arrival of kind answer or command that is stored and not yet ended."""
 
@@ -83,7 +84,7 @@ class Pending:
     arrival: Arrival
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Claim:
     """The right to write one thread; every write states its generation."""
 
@@ -96,7 +97,7 @@ class Claim:
     settings: ThreadSettings = field(default=ThreadSettings(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Work:
     """One turn and what it took from the mailbox, revisions applied."""
 
@@ -108,7 +109,7 @@ class Work:
     steps: tuple[tuple[int, Step], ...] = ()  # of a new turn: what was said, with its numbers
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ask:
     """One question of a turn; its id is also the id of its card's row in the outbox."""
 
@@ -118,7 +119,7 @@ class Ask:
     cwd: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lapsed:
     """A permission that nobody gave in time, and the call that was refused for it."""
 
@@ -126,7 +127,7 @@ class Lapsed:
     call: ToolCall
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Asked:
     """An open question. ``address`` is the thread's place."""
 
@@ -140,7 +141,7 @@ class Asked:
     asked_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Grant:
     """A remembered permission. ``scope``: a session id (thread.session_seq), a workspace path, or "*"."""
 
@@ -151,7 +152,7 @@ class Grant:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PersonRow:
     """Who somebody is. ``code_hash`` and ``expires`` only while ``asking`` (pairing)."""
 
@@ -165,7 +166,7 @@ class PersonRow:
     by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hint:
     """Something may have changed; never the truth, only a reason to look. Empty fields mean "any"."""
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel
 
 from channels.contract import Choice, Outbound
+from channels.record import record
 from ohmo.contracts.messages import ToolCall, ToolResult
 
 Input = TypeVar("Input", bound=BaseModel, contravariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Question:
     kind: Literal["permission", "question"]
     title: str
@@ -25,7 +26,7 @@ class Question:
     rule: str = ""  # what "session" and "always" would remember; empty: they are not offered
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Verdict:
     """What a human said about one call. ``word``: free text or the chosen value."""
 
@@ -35,7 +36,7 @@ class Verdict:
     person: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Footprint:
     """What a call will touch, declared by the tool from validated arguments. Drives path locks, policy, carry-over and the sandbox."""
 
@@ -48,7 +49,7 @@ class Footprint:
     question: Question | None = None  # AskUser: what a person has to answer before the call may run
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlanState:
     """Where the plan of the present work stands: ``step`` of ``total`` is being done (0: there is none; all done: the last)."""
 
@@ -57,7 +58,7 @@ class PlanState:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolOutput:
     """``posts`` are committed together with the result: they happen once or not at all. ``plan``: what it is from now on."""
 
@@ -66,7 +67,7 @@ class ToolOutput:
     plan: PlanState | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallContext:
     turn: str
     call: str
@@ -96,20 +97,20 @@ class Tool(Protocol, Generic[Input]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Allow:
     layer: str
     arguments: dict[str, object] | None = None  # a hook may have rewritten them
     word: str = ""  # the answer to a question
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Deny:
     layer: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ask:
     layer: str
     question: Question

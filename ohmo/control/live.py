@@ -6,8 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from channels.record import record
 from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolRefused, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.store import Hint
 from ohmo.control.ports import Watch
@@ -16,7 +17,7 @@ _LAG = 2048  # events one slow reader may have waiting; then it gets a snapshot 
 _KEPT = 4096  # entries of the journal
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Snapshot:
     """A turn in progress: what it said since its last durable step. ``turn`` empty: none runs."""
 
@@ -28,7 +29,7 @@ class Snapshot:
 NOTHING = Snapshot("", "", "")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Changed:
     """Something durable is different: ``what`` as in ``Hint.kind``. Lists that show it ask again; ``thread`` empty: any."""
 

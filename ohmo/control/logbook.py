@@ -9,9 +9,10 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from channels.record import record
 
 _BLOCK = 64 * 1024
 _SCANNED = 16 * 1024 * 1024  # bytes one question looks through at most
@@ -20,7 +21,7 @@ _PLACE = re.compile(r"([0-9a-f]{1,16})-([0-9a-f]{1,15})")
 RANKS = {"debug": 0, "info": 1, "warning": 2, "error": 3, "critical": 4}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wanted:
     """``level``: at least so grave. ``words``: all of them stand somewhere in the line, in any case. ``fields``: equal to these."""
 
@@ -43,7 +44,7 @@ class Wanted:
         return found if all(str(found.get(name)) == value for name, value in self.fields) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """One event, where it stands, and where the next one begins (told when reading forward)."""
 
@@ -52,7 +53,7 @@ class Entry:
     event: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class News:
     """``whole`` False: the place was not found any more (many rotations ago), so something between is missing."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from aiohttp import web
 
+from channels.record import record
 from ohmo.contracts.reports import ArrivalInfo, Spot, ThreadInfo, spot_of
 from ohmo.contracts.store import OutRow
 from ohmo.control.answers import Refusal, number
@@ -17,7 +17,7 @@ _LONGEST = 200  # characters of a search
 _MARK = re.compile(r"([0-9]{1,2})\.([0-9]{1,15})\.([0-9]{1,18})\.([0-9A-Za-z_:.-]{1,200})")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wish:
     """What page is wanted."""
 

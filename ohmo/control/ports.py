@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 from channels.contract import Address
+from channels.record import record
 from channels.web.client import Browser
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import Event
@@ -55,7 +55,7 @@ class Repair(Protocol):
     async def drop_post(self, id: str) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ports:
     """``publish_wake`` returns after the commit; with settings, they are the thread's before its turn starts. Raises Unavailable.
     ``parse_address`` reads ``CHANNEL:REST`` and raises ValueError with one line. ``browser``: None when the web channel is off.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from aiohttp import web
 
 from channels.contract import Clock
+from channels.record import record
 from ohmo.control.acting import Acting
 from ohmo.control.chat import Chat
 from ohmo.control.cron import CronRoutes
@@ -34,7 +35,7 @@ _BODY = 8 * 1024 * 1024  # bytes of a JSON body; files have their own limit
 _GRACE = 2.0  # seconds an open request may take to end
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Doors:
     """Where control can be reached. ``url`` None: no TCP."""
 
@@ -47,7 +48,7 @@ class Doors:
         return None if self.url is None else self._page.new_link()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """``run``: the folder (0700) for socket and token. ``listen`` None: unix socket only. ``names``: host names of a reverse proxy.
     ``fallback``: $XDG_RUNTIME_DIR, for a socket whose path would be too long."""

@@ -9,15 +9,15 @@ import socket
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from channels.record import record
 from ohmo.contracts.errors import ConfigError
 
 _LONGEST = 107  # bytes of a path in sockaddr_un, unix(7)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Listen:
     """``host``: an address or name to bind. ``port`` 0: a free one (tests)."""
 

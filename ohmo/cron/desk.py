@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from channels.contract import Address, Clock
 from channels.errors import Unavailable
+from channels.record import record
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import BadJob, JobBody, JobRow, Jobs, JobSpec, NoSuchJob, OccurrenceRow
 from ohmo.contracts.messages import Json
@@ -25,7 +26,7 @@ Publish = Callable[[Wake], Awaitable[Accepted]]
 _SHOWN = 5  # slots a preview shows
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class By:
     """Who asks. ``everything``: owner and admin; others see and touch their own jobs."""
 
@@ -37,7 +38,7 @@ class By:
 OWNER = By()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeskParts:
     """``zone``: of jobs that name none. ``resolve`` reads ``CHANNEL:REST``, ValueError: not now. ``check_secret`` raises OhmoError when a
     reference leads to nothing. ``recipes``: folders, the owner's first. ``withdraw``: nobody is asked any more what these turns asked."""
@@ -253,7 +254,7 @@ def _may(row: JobRow, by: By) -> bool:
     return by.everything or (row.person, row.body.account) == (by.person, by.account)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Door:
     """How the model's tools come to the desk. ``place``: where a thread is."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from channels.record import record
 from ohmo.contracts.cron import JobBody, Passed
 from ohmo.cron.times import after, period
 
@@ -14,7 +14,7 @@ MOST = 1_000  # slots that are recorded one by one
 CAUGHT_UP = 100  # slots that ``catch_up: all`` runs
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Verdict:
     """``passed`` are recorded, ``run`` is caught up (None: nothing is), and the job goes on at ``next_at``: ``run``, or the first slot that is
     not late."""

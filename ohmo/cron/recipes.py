@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from channels.record import record
 from ohmo.config.source import Plain, parse
 from ohmo.contracts.cron import BadJob
 from ohmo.cron.spec import FIELDS
@@ -30,13 +30,13 @@ BUNDLED = Path(__file__).with_name("recipes")
 _PARAMETER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     description: str
     default: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recipe:
     """``fields`` still hold their ``{{parameters}}``."""
 

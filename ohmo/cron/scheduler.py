@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -14,6 +14,7 @@ import structlog
 
 from channels.contract import Clock
 from channels.errors import Unavailable
+from channels.record import record
 from ohmo.contracts.cron import JobRow, Jobs, OccurrenceRow, Passed
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Hint
@@ -34,7 +35,7 @@ AGAIN = 1.0  # seconds until a store that was away is asked again
 NEVER = datetime.max.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SchedulerParts:
     """``steady``: seconds of a clock that nobody sets. ``listen`` as the store's."""
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Protocol, cast
 from zoneinfo import ZoneInfo
 
+from channels.record import record
 from ohmo.contracts.cron import BadJob, JobBody
 from ohmo.cron.zones import change_after, local, offset, once_per_date, zone_of
 
@@ -29,7 +29,7 @@ class Schedule(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Once:
     due: datetime
 
@@ -37,7 +37,7 @@ class Once:
         return self.due if self.due > moment else None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Every:
     """By elapsed time from ``anchor``, whatever the wall clock says."""
 
@@ -49,7 +49,7 @@ class Every:
         return self.anchor + max(1, passed + 1) * self.distance
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fields:
     """Five or six cron fields in a zone.
 

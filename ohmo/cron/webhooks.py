@@ -7,10 +7,11 @@ import hmac
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, cast
 
 from channels.contract import Address, ChatId, Clock, Outbound
+from channels.record import record
 from ohmo.contracts.arrivals import Arrival, Terms, Wake
 from ohmo.contracts.store import Accepted, PostRow
 from ohmo.cron.wakes import DEADLINE, SILENT
@@ -31,7 +32,7 @@ class KeyReused(Exception):
     """The same key came with something else before."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Webhook:
     """``secret`` is the value. ``prompt`` or ``deliver`` is a template: ``{{a.b.0}}`` is a field of a JSON body, ``{{body}}`` all of it."""
 
@@ -48,7 +49,7 @@ class Webhook:
     window: float = 300.0  # seconds a timestamp may differ from our clock
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Taken:
     """What became of a request; ``thread`` and ``seq`` of its wake."""
 

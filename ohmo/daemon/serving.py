@@ -10,12 +10,13 @@ import time
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import structlog
 
 from channels.errors import Unavailable
+from channels.record import record
 from ohmo.assembly.house import House
 from ohmo.assembly.rulebooks import ELDERS, Elder
 from ohmo.assembly.seams import Seams
@@ -41,7 +42,7 @@ class Fatal(OhmoError):
     """Only a restart can help."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Order:
     """How the daemon was asked to run. ``environ``: with what ``.env`` adds. ``note``: what the owner has to hear of the configuration.
     ``reread`` loads it afresh (ConfigError), ``good`` is called with it once it proved itself."""
@@ -103,7 +104,7 @@ def _served(config: Config, order: Order, seams: Seams) -> int:
         return code
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Word:
     """What stands in the status from the start, and who remembers what was told."""
 

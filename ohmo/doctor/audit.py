@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from channels.record import record
 from ohmo.config.load import Config
 from ohmo.config.secrets import Secret
 from ohmo.config.source import Plain
@@ -19,7 +19,7 @@ _PRIVATE = ("token", "secret", "password", "api_key", "access_key", "secret_key"
 _WIDE = ("Bash", "Bash(*)", "Write", "Edit", "MultiEdit")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Risk:
     """``next``: how to close it."""
 

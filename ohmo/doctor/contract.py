@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from channels.contract import Manifest
+from channels.record import record
 from ohmo.config.home import Home
 from ohmo.config.load import Config
 from ohmo.doctor.machine import Machine
@@ -17,7 +18,7 @@ State = Literal["ok", "note", "warning", "problem", "skipped"]
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """``text``: what was seen, one line. ``next``: what to do about it; empty only for ok, note and skipped."""
 
@@ -26,7 +27,7 @@ class Finding:
     next: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ground:
     """What one examination looks at. ``config`` None: it cannot be read, ``mistakes`` says why. ``ask``: GET of the local API, None when nobody
     answers. ``holder``: the pid in the lock of the home when somebody holds it, else None."""
@@ -54,7 +55,7 @@ Examine = Callable[[Ground], Finding]
 Mend = Callable[[Ground], str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Check:
     """``mend`` puts it right, may be repeated, and returns what it did in a few words. ``live``: it speaks to the world and runs only with --live."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
 import ohmo
+from channels.record import record
 from channels.registry import DuplicateChannel, discover
 from ohmo.config.home import Home, find_home
 from ohmo.config.load import load
@@ -20,7 +20,7 @@ from ohmo.doctor.contract import Check, Finding, Ground, Json, problem, skipped
 from ohmo.doctor.machine import Machine
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Result:
     """``mended``: what --fix did about it; empty: nothing."""
 

@@ -9,8 +9,10 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from channels.record import record
 
 
 def _program(name: str) -> bool:
@@ -65,7 +67,7 @@ def _port_is_free(host: str, port: int) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Machine:
     """``room``: bytes and file entries left at a path. ``memory``: the text of /proc/meminfo, empty elsewhere than on Linux."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from channels.record import record
 from ohmo.assembly.agent import endpoint_of
 from ohmo.config.load import Config
 from ohmo.config.models import Profile
@@ -17,7 +17,7 @@ from ohmo.providers import build
 from ohmo.providers.streams import streaming
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Trial:
     """``who``: provider and model. ``text``: what is wrong; ``next``: the step."""
 

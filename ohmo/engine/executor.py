@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from pydantic import BaseModel, ValidationError
 
 from channels.errors import Unavailable
+from channels.record import record
 from ohmo.contracts.agent import Ledger, OpenCall, Parked
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.events import PlanUpdated, ToolDone, ToolProgress, ToolRefused, ToolStarted
@@ -29,7 +30,7 @@ ToolEvent = ToolStarted | ToolRefused | ToolProgress | ToolDone | PlanUpdated
 Explain = Callable[[str, ValidationError], str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Prepared:
     call: ToolCall
     tool: Tool[Any]

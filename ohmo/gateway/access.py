@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from channels.contract import Address, Answer, Edited, Inbound, Reacted, Said
+from channels.record import record
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.store import NOT_ADDRESSED, Asked, Kind, PersonRow, Seat
 from ohmo.contracts.tool import Question
@@ -19,7 +19,7 @@ OWN_DOORS = frozenset({"web", "console", "house"})  # whoever is there sits at t
 ALBUM_HOLD = 0.6  # seconds: the pieces of an album come as messages of their own
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Policy:
     """The owner's rules for one account of one channel."""
 
@@ -31,7 +31,7 @@ class Policy:
     bots: bool = False  # other programs are answered like people
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Roles:
     """Who was named in the configuration, as ``channel:person``; ``default`` is for people let in by ``open`` or pairing."""
 

@@ -11,6 +11,7 @@ import structlog
 
 from channels.contract import Channel, Clock, Receipt, Repeat
 from channels.errors import AuthFailed, Unavailable
+from channels.record import record
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Hint, OutRow, Store
 from ohmo.gateway.sending import Done, Sender
@@ -22,7 +23,7 @@ WIDTH = 16
 POISON = 5  # tries of a row on which the channel fails in a way it should not
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pauses:
     """Seconds. ``poll``: between looks at rows whose time comes. ``whole``: between looks at all threads, because hints may be lost.
     ``grace``: what a send in flight gets to come to its receipt when the connection ends."""

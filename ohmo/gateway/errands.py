@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from channels.contract import Address
+from channels.record import record
 from ohmo.contracts.store import Asked
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Errand:
     """``person``: whose job it is, as CHANNEL:PERSON. ``place``: where that person is asked; its account is the person's."""
 

@@ -9,12 +9,13 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import structlog
 
 from channels.contract import Address, Answer, Clock, Inbound, MessageId, Outbound, Person, PersonId, Reacted, Said
 from channels.errors import Unavailable
+from channels.record import record
 from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, Restart, RunNow, Standing, Stop, is_order, parse, unknown
 from ohmo.contracts.arrivals import Again, Arrival, Wake
 from ohmo.contracts.store import Accepted, Asked, Card, Lapsed, PostRow, Seat, Store, ThreadSettings
@@ -37,7 +38,7 @@ RUN_NOW = (
 Told = tuple[Accepted, Arrival, Seat]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IntakeParts:
     """``stopped`` is told that what was said in a thread has been ended; ``arrived`` is told that a running thread got a message; ``acknowledge`` answers the
     platform's button press; ``drafted`` knows how far a draft has grown, so that stopping it takes nothing away that was read."""

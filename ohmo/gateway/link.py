@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from channels.contract import Address, Arrival, Channel, Clock, Cursor
+from channels.record import record
 from ohmo.contracts.status import ChannelState, ChannelStatus
 from ohmo.contracts.store import Accepted, CursorSave
 from ohmo.gateway.activity import Mode
@@ -16,7 +17,7 @@ PROOF = timedelta(minutes=10)  # for so long an authenticated call stands for th
 Publish = Callable[[Sequence[Arrival], CursorSave | None], Awaitable[list[Accepted]]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinkSettings:
     """One account of one platform. ``build`` makes a fresh adapter (imports its SDK; in a thread when ``heavy``)."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from channels.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rate:
     """``burst`` at once, then one every ``interval`` seconds. ``interval`` 0: no limit."""
 

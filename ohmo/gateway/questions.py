@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 from channels.contract import Address, Clock
+from channels.record import record
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Asked, Grant, Hint, Scope, Store
 from ohmo.gateway.errands import Errands
@@ -61,7 +61,7 @@ class OpenQuestions:
         self._asked = found
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Granting:
     """What "for this session" and "always" leave behind. ``thread`` tells which session is the present one."""
 

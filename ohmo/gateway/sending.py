@@ -11,6 +11,7 @@ import structlog
 
 from channels.contract import Channel, Clock, Part, Receipt, Repeat
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected, Unavailable
+from channels.record import record
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.store import Outbox, OutRow, PartState
 from ohmo.failpoints import Failpoint
@@ -24,7 +25,7 @@ RISKY_TRIES = 12  # of a part that may already be visible, where every further t
 LEAST_WAIT = 0.05  # seconds, whatever a platform asks for
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Done:
     """How a row ended for now. ``later``: the store knows when it goes on. ``unsure``: something may be visible; the row stays ``sending`` and
     is to be sent again after ``retry_after`` seconds. ``dead``: ``reason`` goes to the owner. ``gone``: it was taken back meanwhile."""

@@ -6,7 +6,6 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +13,7 @@ import structlog
 
 from channels.contract import Address, Answer, Attachment, Channel, Clock, Outbound, PersonId, Probed, Whispering
 from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Unavailable
+from channels.record import record
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import OutRow, Store
@@ -40,7 +40,7 @@ async def _always() -> None:
     return
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BoardParts:
     """What every connection is built from. ``sender`` and ``drafts`` make the speaking half for a connected channel. ``sleep`` and ``now`` are
     in real seconds, ``draw`` gives 0 to 1. ``storing`` waits until the store takes what is written."""

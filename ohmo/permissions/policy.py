@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from channels.record import record
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import CallContext, Footprint
@@ -21,7 +21,7 @@ _SEARCH = frozenset({"Glob", "Grep"})
 _BY_HAND = "no tool may touch it in any mode; if it is needed, the person does it by hand in a terminal"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Paths:
     """The resolved paths of a footprint."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from channels.record import record
 from ohmo.permissions.patterns import known, path_matcher
 
 _FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*|mcp__[\w*-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
@@ -16,7 +16,7 @@ _READERS, _WRITERS = frozenset({"Read", "Glob", "Grep"}), frozenset({"Write", "E
 PATH_TOOLS = _READERS | _WRITERS
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """``pattern`` None: every call of the tool."""
 
@@ -36,7 +36,7 @@ class Rule:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RuleSet:
     allow: tuple[Rule, ...] = ()
     ask: tuple[Rule, ...] = ()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from channels.record import record
 from ohmo.contracts.tool import CallContext
 
 Layer = Literal["sensitive", "role", "deny", "ask", "shell", "allow", "grant", "mode"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ruling:
     """``remember``: whether an answer for the session or for always would change anything next time."""
 

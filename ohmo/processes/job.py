@@ -6,16 +6,16 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from channels.record import record
 from ohmo.processes.family import sweep
 
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stream:
     """What is left of one output: its first and last bytes and its true size."""
 
@@ -24,13 +24,13 @@ class Stream:
     total: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Output:
     out: Stream = Stream()
     err: Stream = Stream()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JobEnded:
     """``code`` or ``signal``, never both. ``reason``: why we ended it ("timeout", "keyboard", "stopped"), "" when it ended by itself.
     ``left``: processes it had left running, ended by us. ``problem``: why there is no spill file though there should be one."""

@@ -7,9 +7,10 @@ import json
 import secrets
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from channels.record import record
 from ohmo.processes.family import MARK
 from ohmo.processes.job import Job, JobEnded, Progress
 
@@ -18,7 +19,7 @@ _BOOT = "import sys; sys.path.append(sys.argv[1]); from ohmo.processes.keeper im
 _LINE = 1 << 20  # a report holds at most 4 x keep bytes, JSON makes at most six of one
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Command:
     """What to run. ``timeout`` in seconds, None: until stopped. ``keep``: bytes of head and of tail kept of each stream."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from channels.record import record
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.provider import Provider
 from ohmo.ids import IdSource, NewId
@@ -19,7 +20,7 @@ from ohmo.providers.middleware.waiting import waiting
 Scan = Callable[[str, str], dict[str, object]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Model:
     """What a profile has become. ``call``: the chain, for the reasoner. ``explanation``: one line for status."""
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from channels.record import record
 from ohmo.contracts.provider import ModelEvent, ModelRequest
 
 Call = Callable[[ModelRequest], AsyncIterator[ModelEvent]]
 Load = Callable[[str], object]  # ohmo.discovery.load
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cover:
     """Exported as ``MANIFEST`` by every provider's package."""
 
@@ -25,7 +26,7 @@ class Cover:
     sdk: str = ""  # import name of an SDK whose packages may come lean (``ohmo.providers.lean``)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Endpoint:
     """One profile, its secrets resolved. ``silence``: seconds without a byte before TimedOut."""
 

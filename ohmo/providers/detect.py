@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import aiohttp
 
+from channels.record import record
 from ohmo.providers.cover import Cover, Endpoint
 
 LOCAL = (  # title and where it listens unless told otherwise (lmstudio.ai "Local server", docs.ollama.com "OpenAI compatibility", docs.vllm.ai)
@@ -19,7 +19,7 @@ LOCAL = (  # title and where it listens unless told otherwise (lmstudio.ai "Loca
 _NO_CHAT = ("embed", "rerank", "whisper", "tts", "moderation")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Listed:
     """A model a local server offers. ``window``: tokens, when the server says (vLLM's max_model_len)."""
 
@@ -27,7 +27,7 @@ class Listed:
     window: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Detected:
     """``explanation``: one line for status, what was found and why."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from channels.record import record
 from ohmo.contracts.messages import CallResult, Compaction, Image, ModelStep, Step, ToolCall, UserStep
 
 MISSING_RESULT = "No result was recorded for this call."
@@ -13,7 +13,7 @@ GO_ON = "Go on."
 SUMMARY_BEFORE = "Summary of the earlier conversation:\n\n"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exchange:
     """``model`` None: what was said before the model's first step. ``results``: one per call, in call order; None where none was recorded.
     ``said``: user steps and summaries, in order."""

@@ -6,12 +6,12 @@ model's page on platform.claude.com; the model pages on developers.openai.com. A
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from channels.record import record
 
 UNKNOWN_WINDOW = 32_768  # what local servers commonly load a model with; a wrong guess is corrected by the endpoint's own error
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Price:
     """Micro USD per token. Prompts longer than ``long`` tokens cost ``input_factor`` and ``output_factor`` times as much, as a whole."""
 
@@ -30,7 +30,7 @@ class Price:
         return round(prompt + output * self.output * (self.output_factor if dear else 1.0))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Model:
     window: int
     max_output: int

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from channels.record import record
 from ohmo.contracts.errors import ProviderError
 from ohmo.contracts.messages import Json, ModelStep, Text, ToolCall, Usage, UserStep
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
 from ohmo.ids import IdSource
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Says:
     """One answer: text in ``chunks`` deltas, calls as (tool, arguments)."""
 

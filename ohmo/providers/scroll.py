@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from channels.record import record
 from ohmo.contracts.messages import Image, Step
 from ohmo.providers.exchanges import images, last_model_step, split
 
@@ -38,7 +39,7 @@ class Wire(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Opened:
     """A scroll found for a request, and how its steps divide."""
 

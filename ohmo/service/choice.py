@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from channels.record import record
 from ohmo.config.home import Home
 from ohmo.service.background import Background
 from ohmo.service.contract import Manager, Plan, Ran, Run, ServiceFailed, search_path
@@ -18,7 +18,7 @@ from ohmo.service.systemd import Systemd, system_plan
 Kind = Literal["systemd", "launchd", "background"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Machine:
     """What is looked at. ``root``: the root of the file system."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from channels.record import record
 from ohmo.config.home import Home
 from ohmo.contracts.errors import OhmoError
 
@@ -22,7 +23,7 @@ class ServiceFailed(OhmoError):
     """The service manager could not do it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ran:
     """A command that ended: exit code, standard output, standard error."""
 
@@ -40,7 +41,7 @@ class Ran:
 Run = Callable[[Sequence[str], float], Ran]  # a command and the seconds it may take; TimeoutError when it takes longer
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plan:
     """What is to be run, and as whom. ``python``: the interpreter of the environment ohmo is installed in."""
 
@@ -64,7 +65,7 @@ def search_path(python: Path, user_home: Path, *, darwin: bool = False) -> str:
 State = Literal["running", "starting", "restarting", "stopped", "failed", "not installed"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Standing:
     """How the service is. ``detail``: one line, why it is so."""
 
@@ -74,7 +75,7 @@ class Standing:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Log:
     """Where the log is: a file to read, or a command that shows it."""
 

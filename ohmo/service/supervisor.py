@@ -18,10 +18,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from channels.record import record
 from ohmo.processes.family import adopt_orphans
 from ohmo.processes.sealed import seal
 from ohmo.service.contract import reason_in
@@ -31,7 +31,7 @@ _LOG_SIZE = 5 * 1024 * 1024  # bytes of service.log; one older file is kept
 _CREDENTIALS = struct.Struct("3i")  # struct ucred, unix(7)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pace:
     """Seconds. ``hang``: without a sign of life from the event loop; ``abort``: from SIGABRT, which writes the stacks, to SIGKILL."""
 

@@ -8,9 +8,9 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from channels.record import record
 from ohmo.config.home import Home
 from ohmo.contracts.errors import OhmoError
 from ohmo.service.contract import Manager, ServiceFailed
@@ -26,7 +26,7 @@ LOOK = 1.0  # seconds between two looks at them
 _FINAL = ("auth_failed", "conflict", "failed", "off")  # states of a channel that waiting does not mend
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Connection:
     """What the daemon says of one channel: its state, and in ``detail`` why it is not connected."""
 
@@ -34,7 +34,7 @@ class Connection:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parts:
     """``site``: the site-packages folder ohmo lies in. ``install`` puts the new version there, ``healthy`` says why the new one is not well (empty: it
     is), ``channels`` asks the daemon that runs; all raise OhmoError. ``service`` None: nothing was running. ``now`` and ``sleep`` count seconds."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
+from channels.record import record
 from ohmo.contracts.provider import Section, ToolSpec
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnPlan:
     """``budget``: tokens for the conversation. ``effort``: how hard the model shall think, None: its own default."""
 

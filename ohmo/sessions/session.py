@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
 from channels.contract import Address, Clock, Outbound
 from channels.errors import ChannelError
+from channels.record import record
 from ohmo.contracts.agent import Agent, Answered, Ended, Failed, OpenCall, Outcome, Parked
 from ohmo.contracts.arrivals import Again, Arrival, Wake
 from ohmo.contracts.cron import Report
@@ -37,7 +38,7 @@ TRIES = 3  # exceptions that end a turn in a dead letter
 BOT_TURNS = 10  # in a row that another bot gets before the conversation pauses
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionParts:
     """What every session is built from. ``plan`` decides model, prompt and permissions of a turn; ``fetch`` brings attachments of an arrival to
     their paths and says what could not be had; ``dead`` is told where a turn ended in a dead letter, where that was said, and why;
@@ -67,7 +68,7 @@ class SessionParts:
     grown: Callable[[str], str | None] = lambda _: None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stopped:
     """A turn that ends before the model is asked. ``text``: what is said about it, "" for nothing."""
 

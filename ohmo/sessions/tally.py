@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from channels.record import record
 from ohmo.contracts.messages import ModelStep, Step, ToolCall, Usage
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tally:
     """``steps`` of the turn, ``input`` and ``output`` tokens, ``seconds`` since it began; over restarts."""
 

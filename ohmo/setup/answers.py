@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from channels.record import record
 from ohmo.config.starter import CHANNELS, HEAD
 
 Value = str | bool | tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Job:
     """A schedule taken over from elsewhere; it begins switched off, to be looked at."""
 
@@ -23,7 +24,7 @@ class Job:
     rules: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answers:
     """``channels``: the enabled ones with the platform's keys; secrets stand in ``secrets`` by name of their variable, never here."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from channels.record import record
 from ohmo.config.envfile import env_file, read
 from ohmo.config.home import Home
 from ohmo.config.starter import AGENTS, SOUL, USER
@@ -20,7 +20,7 @@ PAGES = {"SOUL.md": SOUL, "USER.md": USER, "AGENTS.md": AGENTS}
 What = Literal["created", "kept", "changed", "added"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Done:
     """``wanted``: what a kept file would have held, when that is something else."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from channels.record import record
 from ohmo.contracts.cron import BadJob
 from ohmo.contracts.errors import ConfigError
 from ohmo.cron.spec import spec_of
@@ -27,7 +27,7 @@ _LARGEST = 2**20  # bytes of a page or a note
 _MODES = {"default": "", "plan": "plan", "full_auto": ""}  # nobody is given full rights by an import
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Found:
     """``pages``: our page by name, with its text. ``notes``: files of the memory by path. ``told``: what could not be taken over, and why."""
 

@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from channels.record import record
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.messages import ModelStep, Step, ToolCall
 from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, Lapsed, PostRow, Scope
@@ -93,7 +93,7 @@ def _go_on(at: Moment, home: Home, turn: str, card: Card) -> Op[None]:
     at.ready(home.thread, home.address.channel, home.address.account)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Said:
     """What a person said to a question."""
 

@@ -14,11 +14,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
+from channels.record import record
 from ohmo.contracts.errors import StoreError
 from ohmo.store.inspection import counts, problem, reading, version
 from ohmo.store.schema import NewerSchema
@@ -38,13 +38,13 @@ class BackupError(StoreError):
     """A backup could not be made or taken back."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Backup:
     path: Path
     made: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Made:
     """What a backup holds. ``rows``: of the store, by table; empty when the store is not a file."""
 

@@ -7,12 +7,13 @@ import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
 from channels.errors import Unavailable
+from channels.record import record
 from ohmo.failpoints import Failpoint
 from ohmo.store.archive_filling import fill_in
 from ohmo.store.dialect import sqlite_statement
@@ -27,7 +28,7 @@ WHY = "why.txt"  # beside what was put aside
 PAGE_SIZE = 1024  # a commit writes whole pages: a message costs about 60 KB so, and 170 KB with pages of 4096 bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Health:
     """``new``: made. ``sound``: checked. ``replaced``: it was damaged, lies in ``quarantined``, and what could be read was carried over.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 
 from channels.contract import Address, Receipt
+from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import JobRow, OccurrenceRow
 from ohmo.contracts.errors import Conflict, LeaseLost
@@ -19,7 +20,7 @@ from ohmo.store.numbers import thread_id
 Spent = tuple[str, str, str, str, Usage]  # day, turn, thread, person
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Thread:
     id: str
     address: Address
@@ -34,7 +35,7 @@ class Thread:
     generation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Letter:
     thread: str
     seq: int
@@ -54,7 +55,7 @@ class Letter:
     turn: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Turn:
     id: str
     thread: str
@@ -66,14 +67,14 @@ class Turn:
     began: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Logged:
     turn: str
     step: Step
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Question:
     ask: Ask
     thread: str
@@ -89,14 +90,14 @@ class Question:
     used: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Seen:
     thread: str
     seq: int
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Posted:
     row: OutRow  # without ``replaces``, which is looked up
     ended_at: datetime | None = None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from channels.contract import Address, ChatId, TopicId
+from channels.record import record
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.store import Claim, PostRow
 from ohmo.ids import base36
@@ -68,7 +69,7 @@ class Numbers:
         return number
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Home:
     """The thread an operation is about, and its place."""
 

@@ -7,11 +7,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from channels.record import record
 from ohmo.failpoints import Failpoint, inert
 from ohmo.store.archive import DATABASE, MANIFEST, BackupError, unpack
 
@@ -19,7 +19,7 @@ JOURNAL = "restoring"  # names the two folders while files are being exchanged
 _WITH_DATABASE = (f"{DATABASE}-wal", f"{DATABASE}-shm")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Restored:
     """``aside``: where what was replaced lies; None: nothing was."""
 

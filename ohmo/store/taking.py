@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from channels.contract import Edited, Inbound, Reacted
+from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import Step, UserStep
 from ohmo.contracts.store import Claim, ToContext, ToStep, Work
@@ -26,7 +27,7 @@ _EDITS = "SELECT seq, body FROM inbox WHERE thread = ? AND message = ? AND kind 
 _MERGED = "UPDATE inbox SET turn = ?, state = 'ended', ending = 'merged', ended_at = ? WHERE thread = ? AND seq = ?"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Taken:
     seq: int
     person: str

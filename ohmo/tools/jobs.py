@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from channels.record import record
 from ohmo.processes.job import Job
 from ohmo.tools.answers import Trouble
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Background:
     thread: str
     command: str

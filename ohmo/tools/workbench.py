@@ -6,11 +6,12 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from channels.contract import Address
+from channels.record import record
 from ohmo.cron.desk import Door
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.processes.runner import ProcessRunner
@@ -28,7 +29,7 @@ async def system_resolver(host: str, port: int) -> Sequence[str]:
     return [str(item[4][0]) for item in found]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """Sizes in bytes, times in seconds; the configuration's ``limits`` fill the first three."""
 
@@ -46,7 +47,7 @@ class Limits:
     image_bytes: int = 5 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Workbench:
     """``spill``: folder for full outputs (made 0700 when missing). ``environ``: what the child environment is picked from.
     ``sensitive``: what search tools leave out. ``ripgrep``: the program, None: search in process. ``cron``: None: there are no tools for jobs.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from channels.record import record
 from ohmo.triage.facts import CiRun, Failure, Reading
 from ohmo.triage.fingerprint import fingerprint, plain
 from ohmo.triage.history import KEPT, Past, PastRun, Told
@@ -14,7 +15,7 @@ _MESSAGE = 300  # characters of a message that are remembered
 _PLACES = 40  # of a group
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Group:
     """Failures with one cause. ``bad`` and ``good`` as in ``Told``; ``mended``: the commit that has it no more; ``passes``: not failing now."""
 
@@ -28,7 +29,7 @@ class Group:
     passes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compared:
     """``changed``: people have to hear of it. ``heads``: the newest run of each stream. ``past``: to be remembered."""
 

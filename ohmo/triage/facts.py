@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from channels.record import record
 from ohmo.contracts.errors import OhmoError
 
 MOST_BYTES = 32 * 2**20  # of one input
@@ -16,7 +16,7 @@ class BadResults(OhmoError):
     """The CI results cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Failure:
     """``message``: what went wrong, as the log has it. ``test`` is empty when only a job is known to have failed."""
 
@@ -26,7 +26,7 @@ class Failure:
     url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CiRun:
     """A run that ended. ``stream``: runs of the same name follow each other (a workflow). ``key``: the same run read again has the same.
     ``at``: ISO 8601 or empty; only shown. ``failures`` is empty when it is green."""
@@ -39,7 +39,7 @@ class CiRun:
     failures: tuple[Failure, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reading:
     """Runs from the oldest to the newest."""
 

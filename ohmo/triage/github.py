@@ -5,8 +5,8 @@ Sources: cli.github.com/manual/gh_run_list, gh_run_view (JSON fields); docs.gith
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from channels.record import record
 from ohmo.triage.facts import CiRun, Failure
 from ohmo.triage.logs import failures_of
 from ohmo.triage.values import link, objects, text
@@ -16,7 +16,7 @@ _BAD = frozenset({"failure", "timed_out", "startup_failure"})
 _SAYS_NOTHING = frozenset({"cancelled", "skipped", "neutral", "stale", "action_required", ""})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Listed:
     """A run that ended and says something."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
+from channels.record import record
 from ohmo.triage.facts import BadResults
 from ohmo.triage.values import objects, text
 
@@ -16,7 +17,7 @@ _STREAMS = 50
 _MOST_GROUPS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PastRun:
     stream: str
     key: str
@@ -24,7 +25,7 @@ class PastRun:
     failing: frozenset[str]  # fingerprints
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Told:
     """A failure people know of. ``bad``: the first commit that had it; ``good``: the last before it that had not, empty when nobody knows."""
 
@@ -35,7 +36,7 @@ class Told:
     places: tuple[tuple[str, str, str], ...] = ()  # job, test, url
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Last:
     """``at``: seconds since 1970."""
 
@@ -45,7 +46,7 @@ class Last:
     rest: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Past:
     runs: Mapping[str, Sequence[PastRun]] = field(default_factory=dict[str, Sequence[PastRun]])
     told: Mapping[str, Told] = field(default_factory=dict[str, Told])

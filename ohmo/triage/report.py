@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from channels.record import record
 from ohmo.triage.compare import Compared, Group
 from ohmo.triage.facts import CiRun
 from ohmo.triage.fingerprint import plain
@@ -19,7 +19,7 @@ _LINK = re.compile(r"https?://[^\s()<>\[\]|\"'`\\]{3,400}")
 Commits = Callable[[str, str], str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reported:
     """``rest``: the whole of it, empty when nothing was left out."""
 

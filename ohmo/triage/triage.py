@@ -8,9 +8,10 @@ import os
 import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from channels.record import record
 from ohmo.config.writing import write_whole
 from ohmo.triage.compare import compare, input_of
 from ohmo.triage.facts import BadResults, CiRun, Reading
@@ -24,7 +25,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 _MOST_STATE = 16 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Told:
     """``text``: the report, or the word for silence. ``file``: relative to the folder of the command, None: everything is in the text."""
 

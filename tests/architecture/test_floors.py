@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 FLOORS: dict[int, tuple[str, ...]] = {
-    0: ("channels.contract", "channels.errors"),
+    0: ("channels.record", "channels.contract", "channels.errors"),
     1: (
         "ohmo.contracts",
         "channels.registry",
@@ -62,7 +62,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
     10: ("ohmo.cli", "ohmo.__main__"),
 }
 # Small trades of floor 2 that carry no state and that every higher room may use; they know nothing themselves.
-PLAIN = ("ohmo.ids", "ohmo.failpoints")
+PLAIN = ("ohmo.ids", "ohmo.failpoints", "channels.record")
 SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "slack_sdk": "channels.slack.client",
     "telegram": "channels.telegram.client",

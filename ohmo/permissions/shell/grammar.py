@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from tree_sitter import Node
 
+from channels.record import record
 from ohmo.permissions.patterns import ANY, known, word_set
 from ohmo.permissions.shell.script import Redirect, Simple
 from ohmo.permissions.shell.tree import TooLong, below, joined_lines, parsed, torn
@@ -26,7 +27,7 @@ _BLOCKS = frozenset(
 _LOOPS = frozenset({"while_statement", "for_statement", "c_style_for_statement", "case_statement", "case_item", "negated_command"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Around:
     """What surrounds a command: redirections of the statement, where its input comes from."""
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from channels.record import record
 from ohmo.permissions.patterns import known
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Redirect:
     kind: Literal["read", "write"]
     target: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Simple:
     """One simple command. ``words`` may hold the wildcards of ``patterns``. ``cwds``: where it may run (a failed ``cd`` is possible).
     ``assigned``: variables set for it alone. ``stdin``: "text" when a here-document that is judged on its own, "pipe", or "" for none.
@@ -39,7 +39,7 @@ class Simple:
         return " ".join(self.words)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Script:
     """``unclear``: why the grammar could not read it; "" when it could."""
 

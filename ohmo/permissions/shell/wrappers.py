@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from channels.record import record
 from ohmo.permissions.patterns import ANY, known, word_set
 
 SHELLS = word_set("sh bash dash zsh ksh ash mksh rbash fish csh tcsh")
@@ -45,7 +45,7 @@ TRANSPARENT = frozenset(
 WRAPPERS = frozenset(_VALUED) | frozenset(_SIMPLE) | _MULTI
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Inner:
     """``words``: a command as arguments. ``code``: shell source. ``opaque``: something runs that nobody can name."""
 

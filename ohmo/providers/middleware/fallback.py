@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from channels.record import record
 from ohmo.contracts.errors import ProviderError, Refused, TooLong
 from ohmo.contracts.provider import ModelEvent, ModelRequest, Notice, Reply, Restarted
 from ohmo.providers.cover import Call
 from ohmo.providers.streams import streaming
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Alternative:
     """``model`` None: the model the request names."""
 

@@ -6,15 +6,15 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 
+from channels.record import record
 from ohmo.contracts.errors import CutOff, Overloaded, ProviderError, TimedOut
 from ohmo.contracts.provider import ModelEvent, ModelRequest, Notice, Reply, Restarted
 from ohmo.providers.cover import Call
 from ohmo.providers.streams import streaming
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Patience:
     """``tries``: calls in all. ``deadline``: seconds from the first try after which no new try begins. ``first``: seconds before the second
     try; doubled for each further one, with jitter between half and the whole. An endpoint's own Retry-After is honoured instead."""

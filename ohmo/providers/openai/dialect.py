@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from channels.record import record
 from ohmo.contracts.messages import Json
 from ohmo.contracts.provider import ModelRequest
 from ohmo.providers.models import known, plain_name
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Dialect:
     """``effort`` none: send reasoning_effort "none" when there are tools. OpenAI's models since 5.4 refuse tools with any other effort on
     this endpoint, and since 5.6 also when none is named (openai/openai-openapi#541, BerriAI/litellm#34569)."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from channels.record import record
 from ohmo.tools.files.text import Coding
 
 _CHUNK = 1 << 16
 PIECE = 10_000  # characters of one long line shown at once with char_offset
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Window:
     """``offset``: first line, from 1. ``limit``: lines. ``line_chars``: characters shown of a line. ``most``: characters in all."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+
+from channels.record import record
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -15,7 +16,7 @@ _BOMS = (
 PEEK = 8192
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Coding:
     """How a file says text. Latin-1 stands in for unknown eight-bit codings: every byte survives."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from channels.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Search:
     """``accepts``: which relative paths count. ``before``/``after``: context lines."""
 
@@ -22,7 +23,7 @@ class Search:
     after: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Line:
     """A line of a file. ``match`` False: context."""
 
@@ -31,7 +32,7 @@ class Line:
     match: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hit:
     """A file with matches: ``count`` lines, and in content mode its ``lines``."""
 

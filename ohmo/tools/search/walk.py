@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from channels.record import record
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -15,7 +16,7 @@ Blocked = Callable[[str], bool]
 """Absolute path of a file or folder that no tool may look at."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Rules:
     """One ``.gitignore``; ``folder`` absolute."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from channels.record import record
 from ohmo.tools.answers import Trouble
 from ohmo.tools.web.addresses import Ip, literal, name_problem
 
@@ -22,7 +22,7 @@ _AGENT = "ohmo/0.1 (personal agent)"
 _ACCEPT = "text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.5"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Page:
     """``elsewhere``: a redirect to another host, not followed. ``cut``: more than the limit came."""
 
