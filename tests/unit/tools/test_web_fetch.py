@@ -234,7 +234,7 @@ async def site() -> AsyncIterator[Site]:
     runner: list[web.AppRunner] = []
 
     async def start() -> None:
-        runner.append(web.AppRunner(site.app))
+        runner.append(web.AppRunner(site.app, shutdown_timeout=1))
         await runner[0].setup()
         await web.TCPSite(runner[0], "127.0.0.1", 0).start()
         site.port = runner[0].addresses[0][1]
