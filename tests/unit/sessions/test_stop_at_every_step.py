@@ -9,7 +9,7 @@ import pytest
 from interrupted import faults
 from pool_rig import Rig, violations
 
-from ohmo.contracts.messages import Step
+from ohmo.contracts.messages import Step, Text, UserStep
 from ohmo.contracts.provider import ModelRequest
 from ohmo.providers.scripted import Says
 
@@ -19,7 +19,8 @@ STEPS = ("turn.claim", "model.chunk", "tool.before", "tool.running", "tool.after
 def calls_once(request: ModelRequest) -> Says:
     """One command with an effect for the first words, then an answer."""
     last = request.steps[-1]
-    return Says("", calls=(("Once", {"name": "x"}),)) if "go" in str(last) else Says("done", chunks=3)
+    told = [block for block in last.blocks if isinstance(block, Text)] if isinstance(last, UserStep) else []
+    return Says("", calls=(("Once", {"name": "x"}),)) if any(block.text == "go" for block in told) else Says("done", chunks=3)
 
 
 def present(rig: Rig) -> list[Step]:
