@@ -10,7 +10,11 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 _LANGUAGE = Language(tree_sitter_bash.language())
-_SECONDS, _CHUNK, _SHORT = 0.5, 1 << 16, 1000  # of parsing, of source handed over at once, of source that cannot take long
+_SECONDS, _CHUNK, _SHORT = (
+    0.5,
+    1 << 16,
+    1000,
+)  # of processor time for parsing (a busy machine changes no verdict), of source handed over at once, of source that cannot take long
 
 
 class TooLong(Exception):
@@ -22,9 +26,9 @@ def parsed(source: str) -> Node:
     data = source.encode("utf-8", "surrogatepass")
     parser = Parser(_LANGUAGE)
     if len(data) > _SHORT:  # only a source that is read piece by piece can be given up; its nodes are slow to read, so it is parsed again
-        deadline = time.monotonic() + _SECONDS
+        deadline = time.thread_time() + _SECONDS
         try:
-            parser.parse(lambda at, _: data[at : at + _CHUNK], progress_callback=lambda _at, _error: time.monotonic() > deadline)
+            parser.parse(lambda at, _: data[at : at + _CHUNK], progress_callback=lambda _at, _error: time.thread_time() > deadline)
         except ValueError as error:
             raise TooLong from error
     return parser.parse(data).root_node
