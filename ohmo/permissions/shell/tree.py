@@ -10,11 +10,8 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 _LANGUAGE = Language(tree_sitter_bash.language())
-_SECONDS, _CHUNK, _SHORT = (
-    0.5,
-    1 << 16,
-    1000,
-)  # of processor time for parsing (a busy machine changes no verdict), of source handed over at once, of source that cannot take long
+_SECONDS = 0.5  # of this thread's processor time for parsing: a busy machine changes no verdict
+_CHUNK, _SHORT = 1 << 16, 1000  # of source handed over at once, of source that cannot take long
 
 
 class TooLong(Exception):
