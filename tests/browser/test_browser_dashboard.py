@@ -132,7 +132,8 @@ async def test_a_call_that_was_not_run_is_said_and_ends_no_other(scene: Scene, p
     thread, house = scene.thread("refused", "tidy up"), scene.house
     read, bash = ToolCall("r.1", "Read", {"file_path": "notes.md"}, "toolu_1"), ToolCall("r.2", "Bash", {"command": "rm -r /"}, "toolu_2")
     house.step(thread, "r", ModelStep((read, bash), "small-model", "tools"))
-    await page.goto(scene.url(f"threads/{thread}"))
+    async with page.expect_response(lambda heard: "/api/v1/events" in heard.url):  # what is said before nobody hears
+        await page.goto(scene.url(f"threads/{thread}"))
     await expect(page.locator("#board .tool")).to_have_count(2)
     for event in (TurnStarted("r", "owner"), ToolStarted("r", "r.1", "Read", "notes.md"), ToolRefused("r", "r.2", "Bash", "rm -r /")):
         house.emit(thread, event)

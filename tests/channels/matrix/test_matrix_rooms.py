@@ -78,7 +78,10 @@ async def test_a_replaced_room_is_followed_and_what_was_meant_for_the_old_one_is
 
 async def test_a_read_marker_moves_once_the_message_is_stored_and_not_before(rig: MatrixRig, context: FakeContext) -> None:
     async def read() -> dict:
-        return await rig.call("bot", "GET", f"/user/{rig.bot.user}/rooms/{rig.rooms['dm:ada']}/account_data/m.fully_read")
+        try:
+            return await rig.call("bot", "GET", f"/user/{rig.bot.user}/rooms/{rig.rooms['dm:ada']}/account_data/m.fully_read")
+        except AssertionError:  # 404: the homeserver has not written it yet
+            return {}
 
     async with live(rig.channel(), context) as task:
         message = await rig.says("hello")
@@ -88,7 +91,7 @@ async def test_a_read_marker_moves_once_the_message_is_stored_and_not_before(rig
             return any("/read_markers" in path for _, path in rig.proxy.requests)
 
         await eventually(moved, bool)
-        assert await eventually(read, lambda found: "event_id" in found) == {"event_id": message}
+        assert await eventually(read, bool) == {"event_id": message}
 
 
 async def test_a_device_that_was_signed_out_comes_back_with_the_password_as_the_same_one(
