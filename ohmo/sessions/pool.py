@@ -27,6 +27,7 @@ CACHE_BYTES = 48 << 20  # transcripts kept in memory
 HANDOVER = 10.0  # seconds a turn waits for the end of one that lost the same thread
 POLL = 1.0  # seconds: hints may be lost, and some times come without a hint
 PATIENCE = 1.5  # seconds that turns give way, at most, to messages that come in
+BREATH = 0.01  # seconds until they look again
 AT_ONCE = 16  # threads begun by one transaction, at most; twice as many after one that took all it could
 
 
@@ -140,6 +141,9 @@ class Pool:
                 while True:
                     self._wake.clear()
                     self._ready.clear()
+                    if self._gives_way():
+                        await asyncio.sleep(BREATH)
+                        continue
                     async with self._claiming:
                         more = await self._claim(group)
                     if not more:
@@ -183,7 +187,7 @@ class Pool:
     async def _claim(self, group: asyncio.TaskGroup) -> bool:
         """True: there may be more to take at once."""
         limit = min(self._at_once, self._width - len(self._running))
-        if self._draining or limit <= 0 or self._suspects.alone or self._gives_way():
+        if self._draining or limit <= 0 or self._suspects.alone:
             return False
         try:
             if self._overslept():
