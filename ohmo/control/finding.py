@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from channels.contract import Address, Answer, Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Wake
@@ -11,6 +12,7 @@ from ohmo.contracts.reports import ArrivalInfo, Reports, Spot, ThreadInfo, spot_
 from ohmo.contracts.store import OutRow
 from ohmo.control.paging import Wish
 
+Row = TypeVar("Row", ArrivalInfo, OutRow)
 _PAGE = 250  # rows decoded between two breaths of the event loop
 _MOST = 10_000  # rows one question looks at; a later page goes on from there
 
@@ -24,32 +26,22 @@ class Finding:
 
     async def inbox(self, wanted: Wish, state: str | None) -> tuple[list[ArrivalInfo], Spot | None]:
         """What fits, newest first, and where a next page goes on; None: nothing older is there."""
-        found: list[ArrivalInfo] = []
-        after, looked = wanted.after, 0
-        while looked < _MOST:
-            page = await self._reports.inbox(state=state, limit=_PAGE, after=after)
-            for row in page:
-                after = spot_of(row)
-                if self._fits(_said(row)):
-                    found.append(row)
-                    if len(found) == wanted.limit:
-                        return found, after
-            looked += len(page)
-            if len(page) < _PAGE:
-                return found, None
-        return found, after
+        return await self._read(wanted, lambda after: self._reports.inbox(state=state, limit=_PAGE, after=after), _said)
 
     async def outbox(self, wanted: Wish, state: str | None) -> tuple[list[OutRow], Spot | None]:
         """As ``inbox``, of what was sent."""
-        found: list[OutRow] = []
+        return await self._read(wanted, lambda after: self._reports.outbox(state=state, limit=_PAGE, after=after), _sent)
+
+    async def _read(
+        self, wanted: Wish, page_behind: Callable[[Spot | None], Awaitable[list[Row]]], words_of: Callable[[Row], str]
+    ) -> tuple[list[Row], Spot | None]:
+        found: list[Row] = []
         after, looked = wanted.after, 0
         while looked < _MOST:
-            page = await self._reports.outbox(state=state, limit=_PAGE, after=after)
+            page = await page_behind(after)
             for row in page:
                 after = spot_of(row)
-                if self._fits(
-                    f"{row.row.outbound.text} {' '.join(path.name for path in row.row.outbound.files)} {place_words(row.row.outbound.address)}"
-                ):
+                if self._fits(words_of(row)):
                     found.append(row)
                     if len(found) == wanted.limit:
                         return found, after
@@ -85,6 +77,11 @@ class Finding:
 
 def place_words(address: Address) -> str:
     return " ".join(part for part in (address.channel, address.account, address.chat, address.topic or "") if part)
+
+
+def _sent(row: OutRow) -> str:
+    outbound = row.row.outbound
+    return " ".join([outbound.text, *(path.name for path in outbound.files), place_words(outbound.address)])
 
 
 def _said(row: ArrivalInfo) -> str:
