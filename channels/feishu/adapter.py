@@ -126,15 +126,14 @@ class Feishu:
         path = Path(_body(part)["path"])
         try:
             size = path.stat().st_size  # noqa: ASYNC240 - one stat of a local file
-            with path.open("rb") as file:  # noqa: ASYNC230 - httpx reads it in pieces
-                if path.suffix.lower() in _PICTURES and 0 < size <= _LARGEST_PICTURE:
-                    made = await self._wire.upload("/open-apis/im/v1/images", {"image_type": "message"}, "image", file, path.name)
-                    return _handle("image", "image_key", word(made, "image_key"))
-                if not 0 < size <= _LARGEST_FILE:
-                    raise Rejected(f"Feishu: {path.name} has {size} bytes; files have between 1 and {_LARGEST_FILE}")
-                fields = {"file_type": _FILE_TYPES.get(path.suffix.lower(), "stream"), "file_name": path.name}
-                made = await self._wire.upload("/open-apis/im/v1/files", fields, "file", file, path.name)
-                return _handle("file", "file_key", word(made, "file_key"))
+            if path.suffix.lower() in _PICTURES and 0 < size <= _LARGEST_PICTURE:
+                made = await self._wire.upload("/open-apis/im/v1/images", {"image_type": "message"}, "image", path)
+                return _handle("image", "image_key", word(made, "image_key"))
+            if not 0 < size <= _LARGEST_FILE:
+                raise Rejected(f"Feishu: {path.name} has {size} bytes; files have between 1 and {_LARGEST_FILE}")
+            fields = {"file_type": _FILE_TYPES.get(path.suffix.lower(), "stream"), "file_name": path.name}
+            made = await self._wire.upload("/open-apis/im/v1/files", fields, "file", path)
+            return _handle("file", "file_key", word(made, "file_key"))
         except OSError as error:
             raise Rejected(f"Feishu: {path} cannot be read: {error.strerror}") from error
 

@@ -10,17 +10,27 @@ import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import Literal, cast
 
-import httpx
+from aiohttp import (
+    ClientConnectorError,
+    ClientError,
+    ClientResponse,
+    ClientSession,
+    ClientTimeout,
+    ConnectionTimeoutError,
+    FormData,
+    InvalidURL,
+)
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.feishu import client_sdk as sdk
 from channels.feishu import is_loopback
 from channels.feishu.fields import Body, rows_of, soft, word
+from channels.once import Once
 from channels.record import record
 
 # The SDK writes to standard output, addresses with tickets in them included.
@@ -59,37 +69,58 @@ class Pace:
     ping: float = 10.0  # between pings of the long connection, and for the answer to one: a mute line is noticed after two
     upload: float = 300.0  # the bytes of one file, one way
     early: float = 300.0  # a token is renewed so long before it ends; it lives two hours
+    lull: float = 2.0  # what was said before a first contact is looked for so much later: what is being said now goes first
     answer: float = 1.5  # a pressed button waits so long for the house's words; Feishu wants its answer within three
 
 
-class _Transport(sdk.Transport):
-    """The SDK's transport on one HTTP client for life; its own makes a new one, and a new TLS context, for every call."""
+@record
+class _Answer:
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+class _Transport:
+    """The SDK's headers and addresses on one HTTP client for life. The SDK itself makes a new httpx client, and a new TLS context, for every call."""
 
     def __init__(self, config: sdk.Config, pace: Pace) -> None:
         self._config, self._pace = config, pace
-        loopback, encrypted = is_loopback(config.domain), config.domain.startswith("https:")  # plain http needs no TLS context
-        timeout = httpx.Timeout(pace.call, connect=pace.connect)
-        self.http = httpx.AsyncClient(timeout=timeout, trust_env=not loopback, verify=encrypted, follow_redirects=False)
+        timeout = ClientTimeout(total=pace.call, sock_connect=pace.connect)
+        self._session = ClientSession(timeout=timeout, trust_env=not is_loopback(config.domain), middlewares=(Once(),))
 
-    def request(self, request: sdk.BaseRequest, token: str | None, timeout: float | None = None) -> httpx.Request:
+    async def close(self) -> None:
+        await self._session.close()
+
+    @asynccontextmanager
+    async def asked(self, request: sdk.BaseRequest, token: str | None) -> AsyncGenerator[ClientResponse]:
+        """Raises what aiohttp raises, TimeoutError, and OSError for a file that cannot be read."""
         option = sdk.RequestOption()
         option.tenant_access_token = token
         sdk.build_header(request, option, self._config)
         assert request.uri is not None
         assert request.http_method is not None
-        content: dict[str, Any] = {}
-        if request.files:
-            content = {"data": request.body, "files": request.files}
-        elif request.body is not None:
-            text = sdk.JSON.marshal(request.body) or ""
-            content = {"content": text.encode("utf-8", "replace")}
-            request.headers[sdk.CONTENT_TYPE] = "application/json; charset=utf-8"
-        if timeout is not None:
-            content["timeout"] = httpx.Timeout(timeout, connect=self._pace.connect, read=self._pace.call)
-        url = sdk.build_url(self._config.domain, request.uri, request.paths)
-        return self.http.build_request(
-            request.http_method.name, url, params=tuple(request.queries) or None, headers=request.headers, **content
-        )
+        url, verb = sdk.build_url(self._config.domain, request.uri, request.paths), request.http_method.name
+        with ExitStack() as files:
+            content: bytes | FormData | None = None
+            if request.files:
+                content = FormData(cast("Body", request.body))
+                for part, (name, path) in cast("dict[str, tuple[str, Path]]", request.files).items():
+                    file = files.enter_context(path.open("rb"))
+                    content.add_field(part, file, filename=name, content_type="application/octet-stream")
+            elif request.body is not None:
+                content = (sdk.JSON.marshal(request.body) or "").encode("utf-8", "replace")
+                request.headers[sdk.CONTENT_TYPE] = "application/json; charset=utf-8"
+            query = [(name, str(value)) for name, value in request.queries]
+            async with self._session.request(
+                verb, url, params=query, headers=request.headers, data=content, timeout=self._limits(request), allow_redirects=False
+            ) as response:
+                yield response
+
+    def _limits(self, request: sdk.BaseRequest) -> ClientTimeout:
+        """Bytes of files take their time, one way or the other."""
+        slow = bool(request.files) or "/resources/" in (request.uri or "")
+        whole = self._pace.upload if slow else self._pace.call
+        return ClientTimeout(total=whole, sock_connect=self._pace.connect, sock_read=None if request.files else self._pace.call)
 
 
 class Wire:
@@ -112,7 +143,7 @@ class Wire:
             yield
         finally:
             transport, self._transport = self._transport, None
-            await transport.http.aclose()
+            await transport.close()
 
     async def call(
         self,
@@ -127,9 +158,9 @@ class Wire:
         """``data`` of the answer. ``once``: it shows something, so an unknown outcome is Ambiguous instead of NotReady."""
         return await self._asked(verb, uri, paths, query, body, None, once=once)
 
-    async def upload(self, uri: str, fields: Mapping[str, str], part: str, file: IO[bytes], name: str) -> Body:
-        """A multipart call that nobody sees anything of (Upload image, Upload file)."""
-        return await self._asked("POST", uri, None, None, dict(fields), {part: (name, file)}, once=False)
+    async def upload(self, uri: str, fields: Mapping[str, str], part: str, path: Path) -> Body:
+        """A multipart call that nobody sees anything of (Upload image, Upload file). Raises OSError, too: the file cannot be read."""
+        return await self._asked("POST", uri, None, None, dict(fields), {part: (path.name, path)}, once=False)
 
     async def download(self, uri: str, paths: Mapping[str, str], query: Mapping[str, str], into: Path, limit: int) -> str:
         """The bytes of a resource into ``into``; its media type. Raises Rejected for more than ``limit`` bytes."""
@@ -149,16 +180,12 @@ class Wire:
         """The media type, or the answer that came instead of a file."""
         wire, method = self._open_transport(), _method(request.uri or "")
         try:
-            response = await wire.http.send(wire.request(request, token, self.pace.upload), stream=True)
-            try:
-                if response.status_code != HTTPStatus.OK or "application/json" in response.headers.get("content-type", ""):
-                    await response.aread()
-                    return self._judge(method, response, once=False)
+            async with wire.asked(request, token) as response:
+                if response.status != HTTPStatus.OK or "application/json" in response.headers.get("content-type", ""):
+                    return self._judge(method, await _whole(response), once=False)
                 await _save(response, into, limit)
                 return response.headers.get("content-type", "").partition(";")[0].strip()
-            finally:
-                await response.aclose()
-        except httpx.HTTPError as error:
+        except (ClientError, TimeoutError) as error:
             raise failure(method, error, once=False) from error
         except OSError as error:
             raise Rejected(f"Feishu: {into} cannot be written: {error.strerror}") from error
@@ -204,8 +231,6 @@ class Wire:
             if answer.get("code") not in _STALE or last:
                 return self._data(method, answer, once=once)
             self._token = "" if token == self._token else self._token  # it was revoked before its time
-            for held in cast("dict[str, tuple[str, IO[bytes]]]", files or {}).values():
-                held[1].seek(0)
             # refused before anything was carried out: asking again shows nothing twice
         raise AssertionError("unreachable")
 
@@ -248,25 +273,26 @@ class Wire:
         """The answer's JSON, whatever its code; anything else is a failure."""
         wire = self._open_transport()
         try:
-            response = await wire.http.send(wire.request(request, token, self.pace.upload if request.files else None))
-        except httpx.HTTPError as error:
+            async with wire.asked(request, token) as response:
+                answer = await _whole(response)
+        except (ClientError, TimeoutError) as error:
             raise failure(method, error, once=once) from error
-        return self._judge(method, response, once=once)
+        return self._judge(method, answer, once=once)
 
-    def _judge(self, method: str, response: httpx.Response, *, once: bool) -> Body:
+    def _judge(self, method: str, response: _Answer, *, once: bool) -> Body:
         """ "Rate limits": 429, or an older method's 400, with the code 99991400 and x-ogw-ratelimit-reset in seconds."""
         try:
             body = json.loads(response.content)
         except (ValueError, RecursionError):
             body = None
         code = cast("Body", body).get("code") if isinstance(body, dict) else None
-        if response.status_code == HTTPStatus.TOO_MANY_REQUESTS or code in _SLOW:
+        if response.status == HTTPStatus.TOO_MANY_REQUESTS or code in _SLOW:
             raise RateLimited(_seconds(response.headers, 5.0 if code in {None, 99991400} else 1.0))
-        if isinstance(code, int) and response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+        if isinstance(code, int) and response.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             return cast("Body", body)
-        if HTTPStatus.BAD_REQUEST <= response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise Rejected(f"Feishu: {method}: HTTP {response.status_code}")
-        text = f"Feishu: {method}: HTTP {response.status_code} without an answer that can be read"
+        if HTTPStatus.BAD_REQUEST <= response.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise Rejected(f"Feishu: {method}: HTTP {response.status}")
+        text = f"Feishu: {method}: HTTP {response.status} without an answer that can be read"
         raise Ambiguous(text) if once else NotReady(text)
 
     def _data(self, method: str, answer: Body, *, once: bool) -> Body:
@@ -300,20 +326,24 @@ class Wire:
         return self._transport
 
 
-async def _save(response: httpx.Response, into: Path, limit: int) -> None:
+async def _whole(response: ClientResponse) -> _Answer:
+    return _Answer(response.status, response.headers, await response.read())
+
+
+async def _save(response: ClientResponse, into: Path, limit: int) -> None:
     with into.open("wb") as out:
         got = 0
-        async for chunk in response.aiter_bytes(1 << 16):
+        async for chunk in response.content.iter_chunked(1 << 16):
             got += len(chunk)
             if got > limit:
                 raise Rejected(f"Feishu: the file has more than {limit} bytes")
             out.write(chunk)
 
 
-def failure(method: str, error: httpx.HTTPError, *, once: bool) -> ChannelError:
+def failure(method: str, error: ClientError | TimeoutError, *, once: bool) -> ChannelError:
     """What the house is told. ``once``: the call may have shown something."""
     reason = str(error) or type(error).__name__
-    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | httpx.PoolTimeout | httpx.UnsupportedProtocol):
+    if isinstance(error, ClientConnectorError | ConnectionTimeoutError | InvalidURL):
         return NotReady(f"Feishu: {method}: cannot connect: {reason}")
     return Ambiguous(f"Feishu: {method}: no answer: {reason}") if once else NotReady(f"Feishu: {method}: no answer: {reason}")
 

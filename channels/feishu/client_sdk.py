@@ -13,7 +13,6 @@ with Lean(("lark_oapi", "lark_oapi.ws", "lark_oapi.event"), {"lark_oapi.event.di
     import lark_oapi.ws.client as _ws
     from lark_oapi.core.const import AUTHORIZATION, CONTENT_TYPE
     from lark_oapi.core.enum import AccessTokenType, HttpMethod, LogLevel
-    from lark_oapi.core.http.transport import Transport
     from lark_oapi.core.http.transport import _build_header as build_header
     from lark_oapi.core.http.transport import _build_url as build_url
     from lark_oapi.core.json import JSON
@@ -40,6 +39,6 @@ __all__ = [
     "AUTHORIZATION", "CONTENT_TYPE", "GEN_ENDPOINT_URI", "HEADER_BIZ_RT", "HEADER_MESSAGE_ID", "HEADER_SEQ", "HEADER_SUM", "HEADER_TYPE",
     "JSON", "AccessTokenResponse", "AccessTokenType", "BaseRequest", "Client", "ClientConfig", "ClientException", "Config", "ConnectionClosedException",
     "CreateSelfTenantTokenRequest", "DecodeError", "EncodeError", "EndpointResp", "Frame", "FrameType", "HttpMethod", "LogLevel", "MessageType",
-    "RawResponse", "RequestOption", "Response", "ServerException", "Transport", "build_header", "build_url", "live_here", "logger",
+    "RawResponse", "RequestOption", "Response", "ServerException", "build_header", "build_url", "live_here", "logger",
     "new_ping_frame",
 ]  # fmt: skip

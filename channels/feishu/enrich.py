@@ -37,20 +37,22 @@ class Extras:
     def inside(self) -> Mapping[str, str]:
         return self._inside
 
-    async def chat_of(self, payload: Body) -> str:
-        """Reactions name their message only; the chat is written into the event. "" when it cannot be found out."""
-        if inbound.kind_of(payload) not in {inbound.REACTED, inbound.UNREACTED}:
-            return ""
+    def known_chat(self, payload: Body) -> str:
+        """Of a reaction, which names its message only; the chat is written into the event. "" when it is not known."""
         event = soft(payload, "event")
-        message = word(event, "message_id")
-        place = self._own.placed(message)
-        if place is None and message and word(event, "operator_type") != "app":
-            rows = await self._rows(message)
-            place = self._own.placed(message) if rows else None
+        place = self._own.placed(word(event, "message_id"))
         if place is None:
             return ""
         event["chat_id"] = place[0]
         return place[0]
+
+    async def chat_of(self, payload: Body) -> str:
+        """The same, asked for. "" when it cannot be found out."""
+        event = soft(payload, "event")
+        message = word(event, "message_id")
+        if message and word(event, "operator_type") != "app":
+            await self._rows(message)
+        return self.known_chat(payload)
 
     async def learn(self, spoken: Spoken, place: Place) -> None:
         """Raises AuthFailed."""

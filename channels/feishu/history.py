@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from channels.errors import RateLimited
+from channels.errors import NotReady, RateLimited
 from channels.feishu.client import Refused, Wire
 from channels.feishu.fields import Body, Malformed, rows_of, word
 from channels.feishu.inbound import Spoken, spoken_row
@@ -19,6 +20,7 @@ _log = logging.getLogger(__name__)
 PAGE = 50  # rows; the most that "Get chat history" gives
 PAGES = 10  # of one chat; what lies behind them is counted as cut
 THREADS = 50  # of one chat that are read again
+TRIES = 3  # of one question that gets no answer
 # Feishu pushes an unanswered event again after 15 s and 5 min: so long an older one may still be missing although a newer one was
 # stored. Reading that much again costs nothing: keys are equal.
 OVERLAP = 10 * 60 * 1000  # ms
@@ -60,27 +62,32 @@ class History:
             if not token:
                 return found
 
-    async def missed(self, chat: Chat, since: int, threads: Mapping[str, str], fence: datetime, most: int) -> Missed:
+    async def missed(
+        self, chat: Chat, since: int, threads: Mapping[str, str], fence: datetime, most: int, *, heard: int = 0
+    ) -> Missed:  # fmt: skip
         """What people said after ``since`` (ms; 0 when this chat was never read): the newest ``most`` after ``fence`` to be heard, the others
-        to be counted. Without ``since`` everything before our own last word counts as read. Raises Refused when the chat is not ours to read."""
-        oldest = int(fence.timestamp() * 1000)
-        floor = max(0, since - OVERLAP) if since else oldest
+        to be counted. Without ``since`` everything before our own last word counts as read. ``heard``: ms of the first message that was stored
+        although what was said before it was never read; our own words since then may be its answer. Raises Refused when the chat is not ours to read."""
+        oldest, read = int(fence.timestamp() * 1000), 0 if heard else since
+        floor = max(0, read - OVERLAP) if read else oldest
         found = Missed()
         rows, more = await self._pages("chat", chat.id, min(oldest, floor), found)
-        found.more = more and not (since and rows and rows[-1].ms <= since)  # newest first: what was left is older still
-        main_floor = floor if since else max((row.ms for row in rows if self._is_ours(row)), default=oldest)
+        found.more = more and not (read and rows and rows[-1].ms <= read)  # newest first: what was left is older still
+        words = [row.ms for row in rows if self._is_ours(row) and not 0 < heard <= row.ms]
+        main_floor = floor if read else max(words, default=oldest)
         found.said = [row for row in rows if row.ms > main_floor and not row.deleted]
-        found.changed = [row for row in rows if since and row.person and row.ms <= since and (row.deleted or row.changed > floor)]
+        stored = [row for row in rows if row.person and heard <= row.ms <= since]
+        found.changed = [row for row in stored if row.deleted or row.changed > floor]
         found.ours = [row for row in rows if self._is_ours(row)]
         grown = {row.id: row.thread for row in rows if row.thread and not row.root}
         for root, thread in [*{**dict(threads), **grown}.items()][-THREADS:]:
-            await self._thread(chat, root, thread, floor if since else 0, oldest, found)
+            await self._thread(chat, root, thread, floor if read else 0, oldest, found)
         unique = {row.id: row for row in found.said if not self._is_ours(row)}
         said = sorted(unique.values(), key=lambda row: row.ms)
         old = sum(row.ms <= oldest for row in said)
         first = max(old, len(said) - most)
         found.said = said[first:]
-        found.left = [row for row in said[:first] if row.ms > since]
+        found.left = [row for row in said[:first] if row.ms > since or row.ms < heard]
         return found
 
     async def message(self, message: str) -> list[Body]:
@@ -123,12 +130,19 @@ class History:
         return rows, True
 
     async def _ask(self, uri: str, query: Mapping[str, str | int]) -> Body:
+        """One answer that got lost costs one more question, not the connection and everything that was read over it."""
+        tries = 0
         while True:
             try:
                 return await self._wire.call("GET", uri, query=query)
             except RateLimited as limited:
                 _log.info("feishu: catch-up waits %.0f s: %s is rate limited", limited.retry_after, uri)
                 await asyncio.sleep(limited.retry_after)
+            except NotReady:
+                tries += 1
+                if tries == TRIES:
+                    raise
+                await asyncio.sleep(random.uniform(0, 0.25 * 2**tries))  # noqa: S311 - full jitter, not a secret
 
     def _is_ours(self, row: Spoken) -> bool:
         return not row.person and row.sender == self._wire.app

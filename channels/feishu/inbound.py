@@ -127,6 +127,10 @@ def spoken_row(row: Body) -> Spoken:
     )
 
 
+def is_reaction(payload: Body) -> bool:
+    return kind_of(payload) in {REACTED, UNREACTED}
+
+
 def is_private(payload: Body) -> bool:
     return word(soft(soft(payload, "event"), "message"), "chat_type") == "p2p"
 

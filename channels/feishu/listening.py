@@ -1,4 +1,4 @@
-"""Hearing Feishu: events become stored arrivals and only then are answered; a chat's live events wait behind its catch-up."""
+"""Hearing Feishu: events become stored arrivals and only then are answered; a chat's live events wait behind its catch-up, and for no other chat."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from channels.quarantine import Quarantine
 
 _log = logging.getLogger(__name__)
 
-READERS = 4  # chats that are caught up at the same time
+READERS = 4  # chats whose history is read at the same time
 PATIENCE = 2.0  # seconds for the question why a connection was lost
 _NOT_STORED: Body = {"toast": {"type": "error", "content": "ohmo could not store this. Please press again in a moment."}}
 
@@ -47,8 +47,10 @@ class Listening:
             wire.app, bot, names.known, self._memory.follows, own.is_ours, own.topic_of, self._extras.quoted, self._extras.inside
         )
         self._listed = False  # until the chats are known every chat waits
-        self._behind: dict[str, Chat | None] = {}  # chats whose catch-up is not done
-        self._backlog: dict[str, list[tuple[Delivery, Body]]] = {}  # their live events, unanswered
+        self._behind: dict[str, Chat] = {}  # chats whose catch-up is not done
+        self._backlog: dict[str, list[tuple[Delivery, Body]]] = {}  # live events by chat, neither stored nor answered
+        self._busy: set[str] = set()  # chats whose backlog is being worked off
+        self._readers = asyncio.Semaphore(READERS)
         self._aside = Quarantine(context.state / "malformed")
 
     async def run(self, line: Feed | None) -> None:
@@ -77,24 +79,33 @@ class Listening:
             deliveries = await line.take()
             if line.heard:
                 self._context.heard()
-            ready: dict[str, list[tuple[Delivery, Body]]] = {}
             for delivery in deliveries:
                 payload = self._decoded(delivery)
                 if payload is None:
                     await delivery.line.answer(delivery, HTTPStatus.OK)  # answering otherwise would bring it again and again
-                    continue
-                chat = inbound.chat_of(payload) or await self._extras.chat_of(payload)
-                if self._listed and chat not in self._behind and self._is_new(chat, [payload]):
-                    self._behind[chat] = Chat(chat, private=True)
-                    group.create_task(self._read([chat], group), name="feishu first contact")
-                waits = not self._listed or chat in self._behind
-                (self._backlog if waits and chat else ready).setdefault(chat, []).append((delivery, payload))
-            if ready:
-                await _all(self._deliver(chat, events, group) for chat, events in ready.items())
+                elif (chat := inbound.chat_of(payload) or self._extras.known_chat(payload)) or not inbound.is_reaction(payload):
+                    self._line_up(chat, delivery, payload, group)
+                else:
+                    group.create_task(self._seek(delivery, payload, group), name="feishu reaction")
 
-    def _is_new(self, chat: str, payloads: Iterable[Body]) -> bool:
-        """A one-to-one chat nobody lists and we never heard of: something older may have been said there while nobody listened."""
-        return not self._memory.has_met(chat) and any(inbound.is_private(payload) for payload in payloads)
+    async def _seek(self, delivery: Delivery, payload: Body, group: asyncio.TaskGroup) -> None:
+        """A reaction names its message only: one more question, for which nobody else waits."""
+        self._line_up(await self._extras.chat_of(payload), delivery, payload, group)
+
+    def _line_up(self, chat: str, delivery: Delivery, payload: Body, group: asyncio.TaskGroup) -> None:
+        self._backlog.setdefault(chat, []).append((delivery, payload))
+        self._begin(chat, group)
+
+    def _begin(self, chat: str, group: asyncio.TaskGroup) -> None:
+        """Works off what was said in a chat, unless that has to wait for its catch-up. Events without a chat wait for nothing."""
+        if chat not in self._busy and chat in self._backlog and (not chat or (self._listed and chat not in self._behind)):
+            self._busy.add(chat)
+            group.create_task(self._work_off(chat, group), name="feishu chat")
+
+    async def _work_off(self, chat: str, group: asyncio.TaskGroup) -> None:
+        while events := self._backlog.pop(chat, []):
+            await self._deliver(chat, events, group)
+        self._busy.discard(chat)  # nothing was awaited since the backlog was empty: no event can slip between
 
     def _decoded(self, delivery: Delivery) -> Body | None:
         if delivery.frame is None:
@@ -112,7 +123,7 @@ class Listening:
     async def _deliver(self, chat: str, events: list[tuple[Delivery, Body]], group: asyncio.TaskGroup) -> None:
         """Store what the events say, then answer them. Unavailable answers 500: Feishu delivers again."""
         try:
-            presses = await self._store(chat, [payload for _, payload in events])
+            presses = await self._store(chat, [payload for _, payload in events], group)
         except (Unavailable, ChannelError):
             await _refuse(events)
             raise
@@ -122,6 +133,8 @@ class Listening:
                 group.create_task(self._answer_press(delivery, token), name="feishu press")
             else:
                 await delivery.line.answer(delivery, HTTPStatus.OK)
+        if self._memory.begins(chat):
+            group.create_task(self._look_back(chat), name="feishu first contact")
 
     async def _answer_press(self, delivery: Delivery, token: str) -> None:
         """Card callback: an answer within three seconds; the house's own words when they come in time."""
@@ -129,7 +142,7 @@ class Listening:
         result: Body = {"toast": {"type": "info", "content": words}} if words else {}
         await delivery.line.answer(delivery, HTTPStatus.OK, result)
 
-    async def _store(self, chat: str, payloads: list[Body]) -> set[str]:
+    async def _store(self, chat: str, payloads: list[Body], group: asyncio.TaskGroup) -> set[str]:
         """The tokens of the presses among them. Raises Unavailable, and ChannelError."""
         if chat and not self._memory.knows(chat):
             self._memory.load(chat, await self._context.cursor(chat))
@@ -139,7 +152,7 @@ class Listening:
             try:
                 spoken = inbound.spoken_in(payload)
                 if spoken is not None:
-                    await self._know(spoken)
+                    await self._know(spoken, group)
                     newest = max(newest, spoken.ms)
                 for arrival in inbound.read(payload, self._place):
                     arrivals.setdefault(arrival.key, arrival)
@@ -148,8 +161,9 @@ class Listening:
                 self._pass_over(f"an event of type {inbound.kind_of(payload) or 'nothing'}: {error}", payload)
         if not arrivals:
             return set()
-        if any(isinstance(said, Inbound) and said.private for said in arrivals.values()):
-            await self._meet(chat)
+        private = [said for said in arrivals.values() if isinstance(said, Inbound) and said.private]
+        if private:
+            await self._meet(chat, int(min(said.at for said in private).timestamp() * 1000))
         presses = {said.token for said in arrivals.values() if isinstance(said, Answer)}
         for token in presses:
             self._presses.expect(token)
@@ -157,22 +171,23 @@ class Listening:
         await self._context.publish(batch, self._memory.cursor(chat, newest) if chat and newest else None)
         return presses
 
-    async def _meet(self, chat: str) -> None:
-        """Nobody lists one-to-one chats: who spoke to us there is remembered before what was said."""
-        if (cursor := self._memory.meet(chat)) is not None:
+    async def _meet(self, chat: str, at: int = 0) -> None:
+        """Nobody lists one-to-one chats: who spoke to us there is remembered before what was said. ``at``: ms of words that are stored before
+        what was said earlier, while nobody listened, could be looked for."""
+        if (cursor := self._memory.meet(chat, at)) is not None:
             try:
                 await self._context.publish((), cursor)
             except BaseException:
                 self._memory.forget(chat)
                 raise
 
-    async def _know(self, spoken: Spoken) -> None:
+    async def _know(self, spoken: Spoken, group: asyncio.TaskGroup) -> None:
         """What a message's arrival shows beside its own words: names, the quoted message, forwarded ones."""
         for _, person, name in spoken.mentions:
             self._names.tell(person, name)
         self._own.place(spoken.id, spoken.chat, spoken.topic)
         if spoken.person:
-            await asyncio.gather(self._names.learn([spoken.sender]), self._extras.learn(spoken, self._place))
+            await asyncio.gather(self._names.learn(spoken.sender, group), self._extras.learn(spoken, self._place))
 
     def _follow(self, said: Arrival, spoken: Spoken | None) -> None:
         """A thread in which we were called stays ours to hear, also after a restart: it travels in the cursor."""
@@ -193,10 +208,9 @@ class Listening:
         except Rejected as refused:
             await self._context.missed(f"{refused}. What was said in Feishu groups while ohmo was away may be missing.")
         self._behind.update({chat.id: chat for chat in chats})
-        for chat, events in self._backlog.items():
-            new = self._is_new(chat, [payload for _, payload in events])
-            self._behind.setdefault(chat, Chat(chat, private=True) if new else None)
         self._listed = True
+        for chat in tuple(self._backlog):
+            self._begin(chat, group)
         todo = list(self._behind)
         await _all(self._read(todo, group) for _ in range(READERS))
 
@@ -205,26 +219,30 @@ class Listening:
         while todo:
             chat = next((chat for chat in todo if chat in self._backlog), todo[0])
             todo.remove(chat)
-            known = self._behind[chat]
             try:
-                if known is not None:
-                    await self._read_one(known)
+                await self._read_one(self._behind[chat], group)
             except (Unavailable, ChannelError):
                 await _refuse(self._backlog.pop(chat, []))
                 raise
-            while events := self._backlog.pop(chat, []):
-                await self._deliver(chat, events, group)
-            del self._behind[chat]  # nothing was awaited since the backlog was empty: no event can slip between
+            del self._behind[chat]
+            self._begin(chat, group)
 
-    async def _read_one(self, chat: Chat) -> None:
+    async def _look_back(self, chat: str) -> None:
+        """A one-to-one chat we never heard of: something older may have been said there while nobody listened. Nobody waits for that."""
+        await asyncio.sleep(self._wire.pace.lull)
+        async with self._readers, asyncio.TaskGroup() as group:
+            await self._read_one(Chat(chat, private=True), group)
+
+    async def _read_one(self, chat: Chat, group: asyncio.TaskGroup) -> None:
         age, most = self._context.catch_up
         self._memory.load(chat.id, await self._context.cursor(chat.id))
-        since, fence = self._memory.since(chat.id), self._clock() - age
+        since, heard, fence = self._memory.since(chat.id), self._memory.heard(chat.id), self._clock() - age
         try:
-            missed = await self._history.missed(chat, since, self._memory.threads(chat.id), fence, most)
+            missed = await self._history.missed(chat, since, self._memory.threads(chat.id), fence, most, heard=heard)
         except Rejected as refused:
             _log.warning("feishu: %s: what was missed cannot be read: %s", chat.id, refused)
-            if not chat.private or self._memory.has_met(chat.id):  # of a first contact nothing need be missing
+            self._memory.looked_back(chat.id)
+            if not heard:  # of a first contact nothing need be missing
                 await self._context.missed(f"{refused}. What was said on Feishu while ohmo was away may be missing.")
             return
         for what, row in missed.unreadable:
@@ -232,21 +250,20 @@ class Listening:
         for row in missed.ours:
             self._own.said(row.id)
             self._own.place(row.id, chat.id, row.topic)
-        arrivals = await self._arrivals(chat, missed)
-        if chat.private and arrivals:
-            await self._meet(chat.id)
+        arrivals = await self._arrivals(chat, missed, group)
         await self._confess(chat, missed)
-        if arrivals or missed.left:
+        self._memory.looked_back(chat.id)
+        if arrivals or missed.left or heard:
             newest = max((row.ms for row in missed.said + missed.left), default=0)
             await self._context.publish(arrivals, self._memory.cursor(chat.id, newest))
 
-    async def _arrivals(self, chat: Chat, missed: Missed) -> list[Arrival]:
+    async def _arrivals(self, chat: Chat, missed: Missed, group: asyncio.TaskGroup) -> list[Arrival]:
         found: list[Arrival] = []
         for spoken in missed.said + missed.changed:
             if not spoken.person:
                 continue
             try:
-                await self._know(spoken)
+                await self._know(spoken, group)
                 is_change = spoken in missed.changed
                 said = inbound.edited(spoken, self._place) if is_change else inbound.message(spoken, self._place, private=chat.private)
             except Malformed as error:

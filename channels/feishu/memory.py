@@ -19,7 +19,8 @@ KEPT = 4000  # messages whose place, and own messages whose id, are remembered
 NAMED = 5000
 PRIVATE = 1000  # one-to-one chats; "Obtain groups where the bot is in" lists none of them
 PRIVATE_NAME = "p2p"  # of their cursor
-PATIENCE = 1.5  # seconds for names and quotes before a message goes on without
+PATIENCE = 1.5  # seconds for a quoted message before an answer to it goes on without
+NAME_PATIENCE = 0.1  # seconds for the name of somebody new; what comes later is known by the next message
 
 
 class Own:
@@ -53,6 +54,8 @@ class Own:
 @dataclass(slots=True)
 class _Chat:
     since: int = 0  # ms of the newest message that was published
+    heard: int = 0  # ms of the first message we heard of it, while what was said before was not looked for yet; 0: it was
+    looking: bool = False  # this life looks for it
     threads: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])  # root message -> the thread's id
 
 
@@ -72,16 +75,34 @@ class Memory:
         since, threads = body.get("since"), soft(body, "threads")
         if isinstance(since, int) and since >= 0:
             known.since = max(known.since, since)
+        if isinstance(heard := body.get("heard"), int) and heard > 0:
+            known.heard = heard
         known.threads.update({root: thread for root, thread in threads.items() if isinstance(thread, str)})
 
     def cursor(self, chat: str, newest: int) -> Cursor:
         """The chat's cursor with everything up to ``newest`` read; never goes back."""
         known = self._chats.setdefault(chat, _Chat())
         known.since = max(known.since, newest)
-        return Cursor(chat, json.dumps({"since": known.since, "threads": dict(known.threads)}))
+        heard = {"heard": known.heard} if known.heard else {}
+        return Cursor(chat, json.dumps({"since": known.since, **heard, "threads": dict(known.threads)}))
 
     def since(self, chat: str) -> int:
         return self._chats.setdefault(chat, _Chat()).since
+
+    def heard(self, chat: str) -> int:
+        """ms of the first message of a chat that was stored before its history was read; 0: it is read, or never was heard of."""
+        return self._chats.setdefault(chat, _Chat()).heard
+
+    def begins(self, chat: str) -> bool:
+        """Once for a chat of which we just heard for the first time: what was said there before is to be looked for."""
+        known = self._chats.get(chat)
+        if known is None or not known.heard or known.looking:
+            return False
+        known.looking = True
+        return True
+
+    def looked_back(self, chat: str) -> None:
+        self._chats.setdefault(chat, _Chat()).heard = 0
 
     def threads(self, chat: str) -> Mapping[str, str]:
         return dict(self._chats.setdefault(chat, _Chat()).threads)
@@ -102,16 +123,20 @@ class Memory:
         """A one-to-one chat in which somebody spoke to us before."""
         return chat in self._private
 
-    def meet(self, chat: str) -> Cursor | None:
-        """The list of one-to-one chats with a new one in it; None when it was there."""
+    def meet(self, chat: str, at: int) -> Cursor | None:
+        """The list of one-to-one chats with a new one in it; None when it was there. ``at``: ms of what was said first."""
         if chat in self._private:
             return None
         _keep(self._private, chat, None, PRIVATE)
+        known = self._chats.setdefault(chat, _Chat())
+        if not known.since:
+            known.heard = at
         return Cursor(PRIVATE_NAME, json.dumps({"chats": list(self._private)}))
 
     def forget(self, chat: str) -> None:
         """It could not be stored that we met."""
         self._private.pop(chat, None)
+        self._chats.setdefault(chat, _Chat()).heard = 0
 
     @property
     def private(self) -> Collection[str]:
@@ -119,11 +144,12 @@ class Memory:
 
 
 class Names:
-    """People's names by open_id ("Obtain user information"), asked once each. A name that cannot be had in time is the id."""
+    """People's names by open_id ("Obtain user information"), asked once each. A name that cannot be had in time is the id until it is there."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._known: OrderedDict[str, str] = OrderedDict()
+        self._asking: dict[str, asyncio.Task[None]] = {}
         self._allowed = True
 
     @property
@@ -135,16 +161,15 @@ class Names:
         if open_id and name:
             _keep(self._known, open_id, name, NAMED)
 
-    async def learn(self, people: Collection[str]) -> None:
-        """Raises AuthFailed; anything else only leaves ids in place of names."""
-        missing = [person for person in people if person and person not in self._known]
-        if not missing or not self._allowed:
+    async def learn(self, person: str, group: asyncio.TaskGroup) -> None:
+        """Waits a moment only: a name is no reason to leave an event unanswered. The question itself goes on in ``group``."""
+        if not person or person in self._known or not self._allowed:
             return
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await asyncio.gather(*(self._ask(person) for person in missing))
-        except TimeoutError:
-            return
+        asking = self._asking.get(person)
+        if asking is None:
+            asking = self._asking[person] = group.create_task(self._ask(person), name="feishu name")
+            asking.add_done_callback(lambda _: self._asking.pop(person, None))
+        await asyncio.wait([asking], timeout=NAME_PATIENCE)
 
     async def _ask(self, person: str) -> None:
         try:

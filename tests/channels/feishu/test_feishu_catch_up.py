@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from channels.contract import Edited
+from channels.contract import Edited, Outbound
+from channels.feishu.adapter import Feishu
 from channels.testing import FakeContext
 from tests.platforms.feishu.rig import FeishuRig, rig
 from tests.platforms.feishu.rules import Rules
+from tests.platforms.feishu.server import Fault
 
 
 @pytest.fixture
@@ -28,8 +30,8 @@ def context(tmp_path: Path) -> FakeContext:
 
 
 @asynccontextmanager
-async def receiving(feishu: FeishuRig, context: FakeContext) -> AsyncIterator[None]:
-    channel = feishu.channel()
+async def receiving(feishu: FeishuRig, context: FakeContext, channel: Feishu | None = None) -> AsyncIterator[None]:
+    channel = channel or feishu.channel()
     async with channel.connect():
         task = asyncio.create_task(channel.receive(context))
         try:
@@ -144,15 +146,34 @@ async def test_live_events_of_a_chat_wait_behind_its_catch_up(feishu: FeishuRig,
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_chat_that_speaks_for_the_first_time_is_read_before_it_is_heard(feishu: FeishuRig, context: FakeContext) -> None:
-    """Nobody lists one-to-one chats: what Ada said while nobody listened is found when she speaks again, and told in its place."""
+async def test_what_was_said_before_a_first_contact_is_found_once_it_is_stored(feishu: FeishuRig, context: FakeContext) -> None:
+    """Nobody lists one-to-one chats: what Ada said while nobody listened is found when she speaks again."""
     async with receiving(feishu, context):
         await feishu.says("from Bob", chat="dm:bob", person="bob")
         await context.texts(1)
     await feishu.says("missed")
     async with receiving(feishu, context):
         await feishu.says("heard")
-        assert await context.texts(3) == ["from Bob", "missed", "heard"]
+        await context.texts(3)
+    assert [said.text for said in sorted(context.messages[1:], key=lambda one: one.order)] == ["missed", "heard"]
+
+
+async def test_what_a_killed_life_did_not_look_for_is_found_by_the_next(feishu: FeishuRig, context: FakeContext) -> None:
+    """The event is stored and answered while its chat's history hangs, and even our own answer to it is no sign that all before it was read."""
+    await feishu.says("missed")
+    channel = feishu.channel()
+    async with receiving(feishu, context, channel):
+        await feishu.says("from Bob", chat="dm:bob", person="bob")
+        await context.until(lambda now: '"heard"' not in now.cursors.get("oc_dmbob", '"heard"'))
+        feishu.server.faults.append(Fault("hang", 30.0, lambda verb, path: verb == "GET" and path == "im/v1/messages"))
+        answered = len(feishu.server.kept.answers)
+        await feishu.says("heard")
+        await feishu.server.until(lambda server: len(server.kept.answers) > answered and not server.faults)
+        assert [said.text for said in context.messages] == ["from Bob", "heard"]
+        (part,) = channel.render(Outbound(context.messages[-1].address, "an answer"))
+        await channel.send(part, "k1")
+    async with receiving(feishu, context):
+        assert await context.texts(3) == ["from Bob", "heard", "missed"]
 
 
 async def test_a_first_contact_is_heard_although_its_history_is_refused(feishu: FeishuRig, context: FakeContext) -> None:

@@ -17,7 +17,7 @@ from tests.platforms.feishu.rules import Rules
 from tests.platforms.feishu.server import Fault, Server
 from tests.platforms.feishu.world import APP, SECRET, Row
 
-QUICK = Pace(call=5, connect=5, ping=5, upload=20)
+QUICK = Pace(call=5, connect=5, ping=5, upload=20, lull=0.01)
 
 
 class FeishuRig:
