@@ -1,4 +1,5 @@
-"""How long the first request of a plain "hi" is, and how much of it the next requests repeat: ``python -m benchmarks.tokens --table FOLDER``.
+"""How long the first request of a plain "hi" is, how much of it the next requests repeat, and what a tool that is looked for changes:
+``python -m benchmarks.tokens --table FOLDER``.
 
 ``--table``: a folder in which ``npm install gpt-tokenizer`` was run; without it characters are counted and divided by four."""
 
@@ -8,10 +9,12 @@ import argparse
 import asyncio
 import json
 import subprocess
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from benchmarks.rig import FIRST_CHAT, Daemon, dumped, home, show, telegram
+from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer, serving
 
 COUNT = "const {encode} = require('gpt-tokenizer/encoding/o200k_base'); process.stdout.write(String(encode(require('fs').readFileSync(0, 'utf8')).length))"
@@ -41,6 +44,12 @@ def kept(old: bytes, new: bytes) -> float:
     return same / len(old)
 
 
+def tools_kept(old: bytes, new: bytes) -> float:
+    """Share of the older request's tools that the newer one begins with."""
+    one, other = (json.loads(each)["tools"] for each in (old, new))
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))) / len(one)
+
+
 async def asked(turns: int) -> list[bytes]:
     """The requests of a short chat, as they came over the wire."""
     async with telegram() as chats, serving(ModelServer()) as model:
@@ -53,6 +62,11 @@ async def asked(turns: int) -> list[bytes]:
                     text = "hi" if number == 0 else f"and what about {number}?"
                     chats.says(FIRST_CHAT, text)
                     await chats.answered(FIRST_CHAT, text)
+                model.next(Turn(calls=(Call("ToolSearch", {"query": "select:CronCreate"}),)))
+                chats.says(FIRST_CHAT, "remind me")
+                async with asyncio.timeout(60):
+                    while len(model.asked) < turns + 2:  # its answer has a footnote, because a tool ran
+                        await asyncio.sleep(0.01)
             finally:
                 await daemon.stop()
         return [one.raw for one in model.asked]
@@ -69,7 +83,10 @@ def main(table: Path | None, turns: int) -> None:
     for tool in first["tools"]:
         show(f"    {tool['name']}", tokens(dumped(tool), table), words)
     show("cache breakpoints, first / last request", marks(first), "", f"/ {marks(json.loads(requests[-1]))}")
-    show(f"byte prefix kept between turns, least of {turns - 1}", 100 * min(map(kept, requests, requests[1:])), "%", ">= 99")
+    *plain, asks, knows = requests
+    show(f"byte prefix kept between turns, least of {turns}", 100 * min(map(kept, plain, [*plain[1:], asks])), "%", ">= 99")
+    show("tools kept when one is found, by appending it", 100 * tools_kept(asks, knows), "%")
+    show("request kept when a tool is found", 100 * kept(asks, knows), "%", "once for each tool")
 
 
 if __name__ == "__main__":

@@ -14,13 +14,14 @@ from ohmo.config.secrets import Secret
 from ohmo.context.prompt import Persona, system_prompt
 from ohmo.context.window import tokens_of
 from ohmo.contracts.arrivals import Arrival, Terms, Wake
-from ohmo.contracts.provider import Section
+from ohmo.contracts.provider import Section, ToolSpec
 from ohmo.contracts.store import Claim, Work
 from ohmo.gateway.access import Access, Standing, lower
 from ohmo.providers.models import known
 from ohmo.sessions.plan import TurnPlan
 
 LEAST_BUDGET = 2_000  # tokens of conversation even with the smallest model
+FOUND_TOKENS = 4_000  # room for tools that a session finds; the reserve bears what is beyond
 
 
 class Plans:
@@ -34,7 +35,8 @@ class Plans:
         root = config.home.root
         self._persona = Persona(root / "SOUL.md", root / "USER.md", root / "AGENTS.md")
         self._prompts: dict[tuple[str, int, str, str], tuple[Section, ...]] = {}
-        self._tool_tokens = sum(tokens_of(f"{spec.name} {spec.description} {spec.schema}") for spec in agent.tools)
+        kept_back = sum(_tokens(spec) for spec in agent.tools if spec.deferred)
+        self._tool_tokens = sum(_tokens(spec) for spec in agent.tools if not spec.deferred) + min(FOUND_TOKENS, kept_back)
 
     def __call__(self, claim: Claim, work: Work) -> TurnPlan:
         config, first = self._config, work.arrivals[0]
@@ -81,6 +83,10 @@ class Plans:
     def _secrets(self, terms: Terms | None) -> dict[str, str]:
         """Raises ConfigError: a reference leads to nothing any more."""
         return {name: self._config.vault.reveal(Secret(reference)) for name, reference in terms.secrets} if terms is not None else {}
+
+
+def _tokens(spec: ToolSpec) -> int:
+    return tokens_of(f"{spec.name} {spec.description} {spec.schema}")
 
 
 def _person_of(claim: Claim, first: Arrival) -> str:

@@ -38,11 +38,14 @@ class ToolCall:
 
 @record
 class ToolResult:
+    """``tools``: names of tools that the model is shown from now on, as long as the session lasts."""
+
     call: str
     text: str
     error: bool = False
     images: tuple[Image, ...] = ()
     spill: Path | None = None
+    tools: tuple[str, ...] = ()
 
 
 Block = Text | Image | Thinking | ToolCall | ToolResult

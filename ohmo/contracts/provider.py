@@ -18,13 +18,19 @@ class Section:
 
 @record
 class ToolSpec:
+    """``deferred``: its schema is not sent before ToolSearch has found it."""
+
     name: str
     description: str
     schema: Mapping[str, Json]
+    deferred: bool = False
 
 
 @record
 class ModelRequest:
+    """``tools``: those whose schema is sent: the core, then what was found, in the order it was found. ``deferred``: every tool that is
+    or was kept back, found ones too, for endpoints that keep tools back themselves."""
+
     model: str
     system: tuple[Section, ...]
     tools: tuple[ToolSpec, ...]
@@ -32,6 +38,17 @@ class ModelRequest:
     max_output: int
     effort: Literal["low", "medium", "high"] | None
     purpose: str
+    deferred: tuple[ToolSpec, ...] = ()
+
+    @property
+    def core(self) -> tuple[ToolSpec, ...]:
+        """Tools that are always sent."""
+        return tuple(tool for tool in self.tools if not tool.deferred)
+
+    @property
+    def every(self) -> tuple[ToolSpec, ...]:
+        """All tools the model may call."""
+        return (*self.core, *self.deferred)
 
 
 @record

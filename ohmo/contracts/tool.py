@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from channels.contract import Choice, Outbound
 from channels.record import record
 from ohmo.contracts.messages import ToolCall, ToolResult
+from ohmo.contracts.provider import ToolSpec
 
 Input = TypeVar("Input", bound=BaseModel, contravariant=True)
 
@@ -69,6 +70,8 @@ class ToolOutput:
 
 @record
 class CallContext:
+    """``tools``: all that this turn may use, empty: every tool of the house. ``hidden``: those of them the model has not been shown yet."""
+
     turn: str
     call: str
     thread: str
@@ -82,6 +85,8 @@ class CallContext:
     word: str = ""  # what the person answered to ``Footprint.question``
     rules: tuple[str, ...] = ()  # approved with the job or webhook this turn runs for
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # for the environment of its commands
+    tools: tuple[ToolSpec, ...] = field(default=(), repr=False)
+    hidden: frozenset[str] = frozenset()
 
 
 class Tool(Protocol, Generic[Input]):

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,7 +19,7 @@ from channels.record import record
 from ohmo.contracts.agent import Ledger, OpenCall, Parked
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.events import PlanUpdated, ToolDone, ToolProgress, ToolRefused, ToolStarted
-from ohmo.contracts.messages import CallStarted, ToolCall, ToolResult
+from ohmo.contracts.messages import CallStarted, Json, ToolCall, ToolResult
 from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Gate, Question, Tool, ToolOutput, Verdict
 from ohmo.engine.guard import LoopGuard
 from ohmo.engine.stream import Emit, merged
@@ -26,6 +27,7 @@ from ohmo.providers.arguments import UNREADABLE
 
 NOT_EXECUTED = "Interrupted by a restart before it ran: not executed. Ask for it again if it is still wanted."
 UNKNOWN = "Interrupted by a restart while it ran: its effect is unknown. It was not run again. Look at what it left behind before going on, and tell the person."
+FEW_TOOLS = 30  # so many are all named to a model that asks for one that is not there
 ToolEvent = ToolStarted | ToolRefused | ToolProgress | ToolDone | PlanUpdated
 Explain = Callable[[str, ValidationError], str]
 
@@ -147,14 +149,17 @@ class Executor:
 
     def _prepare(self, call: ToolCall, context: CallContext) -> _Prepared | str:
         tool = self._tools.get(call.name)
-        if tool is None:
-            return f"There is no tool named {call.name}. Tools: {', '.join(sorted(self._tools))}."
+        allowed = {spec.name: spec for spec in context.tools}
+        if tool is None or (allowed and call.name not in allowed):
+            return _unknown(call.name, sorted(allowed or self._tools))
+        # A tool may be called before ToolSearch brought it; whoever guessed its arguments wrong is told what they are.
+        schema = f"\nIts arguments: {_compact(allowed[call.name].schema)}" if call.name in context.hidden else ""
         if set(call.arguments) == {UNREADABLE}:
-            return f"{call.name}: arguments are not valid JSON: {str(call.arguments[UNREADABLE])[:500]}"
+            return f"{call.name}: arguments are not valid JSON: {str(call.arguments[UNREADABLE])[:500]}{schema}"
         try:
             arguments = tool.input.model_validate(dict(call.arguments))
         except ValidationError as error:
-            return self._explain(call.name, error)
+            return self._explain(call.name, error) + schema
         try:
             return _Prepared(call, tool, arguments, tool.footprint(arguments, context.cwd))
         except Exception as error:  # noqa: BLE001 - a footprint reads the arguments and the disk, both of which may be anything
@@ -193,6 +198,18 @@ async def _contained(prepared: _Prepared, context: CallContext) -> ToolOutput:
 
 def _error(call: ToolCall, text: str) -> ToolOutput:
     return ToolOutput(ToolResult(call.id, text, error=True))
+
+
+def _unknown(name: str, there: Sequence[str]) -> str:
+    if len(there) <= FEW_TOOLS:
+        return f"There is no tool named {name}. Tools: {', '.join(there)}."
+    near = get_close_matches(name, there, n=5, cutoff=0.5)
+    meant = f" Nearest: {', '.join(near)}." if near else ""
+    return f"There is no tool named {name}.{meant} ToolSearch finds others."
+
+
+def _compact(schema: Mapping[str, Json]) -> str:
+    return json.dumps(dict(schema), ensure_ascii=False, separators=(",", ":"))
 
 
 def digest(call: ToolCall) -> str:

@@ -10,7 +10,7 @@ from ohmo.contracts.agent import OpenCall
 from ohmo.contracts.arrivals import Again, Arrival
 from ohmo.contracts.errors import TooLong
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, Usage, UserStep
-from ohmo.contracts.provider import ModelRequest
+from ohmo.contracts.provider import ModelRequest, ToolSpec
 from ohmo.contracts.store import Claim, PostRow, Store, ToStep
 from ohmo.contracts.tool import CallContext, ToolOutput, Verdict
 from ohmo.ids import NewId
@@ -81,9 +81,17 @@ class TurnLedger:
             raise TooLong("the last exchange alone is longer than the model's window; say it shorter or begin anew with /new")
         plan = self._plan
         return ModelRequest(
-            model=plan.model, system=plan.system, tools=plan.tools, steps=self._transcript.visible(), max_output=plan.max_output,
-            effort=plan.effort, purpose="turn",
+            model=plan.model, system=plan.system, tools=self._shown(), steps=self._transcript.visible(), max_output=plan.max_output,
+            effort=plan.effort, purpose="turn", deferred=plan.deferred,
         )  # fmt: skip
+
+    def _shown(self) -> tuple[ToolSpec, ...]:
+        """The core, then what was found, last found last: what was sent before stays where it was."""
+        plan = self._plan
+        if not plan.deferred:
+            return plan.tools
+        kept_back = {tool.name: tool for tool in plan.deferred}
+        return (*plan.core, *(kept_back[name] for name in self._transcript.found if name in kept_back))
 
     def open_calls(self) -> tuple[OpenCall, ...]:
         return tuple(OpenCall(one.call, one.started, interrupted=one.call.id in self._interrupted) for one in self._transcript.open_calls())
@@ -132,7 +140,8 @@ class TurnLedger:
         return CallContext(
             turn=self._turn, call=call.id, thread=claim.thread, person=plan.person, cwd=plan.cwd, deadline=self.deadline, mode=plan.mode,
             role=plan.role, session=f"{claim.thread}.{claim.session_seq}", progress=progress,
-            rules=plan.rules, secrets=plan.secrets,
+            rules=plan.rules, secrets=plan.secrets, tools=plan.tools,
+            hidden=frozenset(tool.name for tool in plan.deferred if tool.name not in self._transcript.found),
         )  # fmt: skip
 
     async def _append(self, steps: tuple[Step, ...], posts: tuple[Outbound, ...], usage: Usage | None) -> None:

@@ -14,7 +14,7 @@ from ohmo.contracts.provider import Section, ToolSpec
 
 @record
 class TurnPlan:
-    """``budget``: tokens for the conversation. ``effort``: how hard the model shall think, None: its own default."""
+    """``tools``: all that the turn may use. ``budget``: tokens for the conversation. ``effort``: how hard the model shall think, None: its own default."""
 
     model: str
     system: tuple[Section, ...]
@@ -30,3 +30,13 @@ class TurnPlan:
     rules: tuple[str, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     until: datetime | None = None  # it may start and ask until then; None: as every turn
+
+    @property
+    def core(self) -> tuple[ToolSpec, ...]:
+        """Tools the model is always shown."""
+        return tuple(tool for tool in self.tools if not tool.deferred)
+
+    @property
+    def deferred(self) -> tuple[ToolSpec, ...]:
+        """Tools the model has to look for."""
+        return tuple(tool for tool in self.tools if tool.deferred)

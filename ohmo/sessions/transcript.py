@@ -25,7 +25,8 @@ def text_of(step: ModelStep) -> str:
 class Transcript:
     """``budget``: tokens the model's window leaves for the conversation. ``last``: number of the newest step; ``generation``: of the claim
     that wrote it, to notice that another instance had the thread in between. ``whole``: every step of the session was read once. Holds only
-    what the model still sees: memory does not grow with the age of a session."""
+    what the model still sees: memory does not grow with the age of a session. ``found``: names of the tools that results of the session brought,
+    also of results that are left out by now, in order."""
 
     def __init__(self, session_seq: int, budget: int = UNBOUNDED) -> None:
         self.session_seq = session_seq
@@ -38,6 +39,7 @@ class Transcript:
         self._budget: int = budget
         self.cut = False  # the oldest exchanges are left out
         self.told = False  # and the person was told
+        self.found: tuple[str, ...] = ()
 
     def add(self, numbered: Sequence[tuple[int, Step]]) -> None:
         """Steps with their numbers, in order; known ones are passed over."""
@@ -47,12 +49,14 @@ class Transcript:
                 self._steps.append(step)
                 self._window.add(step)
                 self.weight += _weight(step)
+                if isinstance(step, CallResult) and step.result.tools:
+                    self.found += tuple(name for name in dict.fromkeys(step.result.tools) if name not in self.found)
         self._forget()
 
     def refit(self, budget: int) -> None:
         """Another model, another window: begins empty, so that everything is read again and where the conversation begins is decided anew."""
         if budget != self._budget:
-            self.last, self.weight, self.whole, self.cut = self.session_seq - 1, 0, False, False
+            self.last, self.weight, self.whole, self.cut, self.found = self.session_seq - 1, 0, False, False, ()
             self._steps, self._window, self._budget = [], Window(budget), budget
 
     def shrink(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -78,7 +79,8 @@ class Bash:
         self._bench.background.check(context.thread)
         job = await self._bench.processes.start(self._order(arguments, context), lambda _: None)
         name = self._bench.background.add(Background(context.thread, arguments.command, job))
-        return said(context, f"running in the background as {name}; BashOutput reads it, KillShell ends it")
+        running = said(context, f"running in the background as {name}; BashOutput reads it, KillShell ends it")
+        return replace(running, result=replace(running.result, tools=("BashOutput", "KillShell")))
 
     def _told(self, ended: JobEnded, context: CallContext) -> ToolOutput:
         text = told(ended, self._limits.bash_output)

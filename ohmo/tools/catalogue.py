@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import ohmo.tools
@@ -12,7 +13,11 @@ from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.tool import Tool
 from ohmo.tools.schema import schema_for_model
+from ohmo.tools.tool_search import ToolSearch, listed
 from ohmo.tools.workbench import Workbench
+
+CORE = ("AskUser", "Bash", "Edit", "Glob", "Grep", "Read", "TodoWrite", "ToolSearch", "WebFetch", "Write")
+"""Tools the model is always shown (docs/decisions/0014); whatever is found beside them is deferred."""
 
 
 def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
@@ -36,5 +41,13 @@ def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
 
 
 def tool_specs(tools: Mapping[str, Tool[Any]]) -> tuple[ToolSpec, ...]:
-    """What the model is shown: short descriptions and flattened schemas, in a fixed order."""
-    return tuple(ToolSpec(name, tool.description, schema_for_model(tool.input)) for name, tool in sorted(tools.items()))
+    """What the model may use: short descriptions and flattened schemas, in a fixed order. All but ``CORE`` are deferred, and named by
+    ToolSearch, which is left out when there is nothing to find."""
+    specs = [
+        ToolSpec(name, tool.description, schema_for_model(tool.input), deferred=name not in CORE) for name, tool in sorted(tools.items())
+    ]
+    kept_back = [spec for spec in specs if spec.deferred]
+    told = [
+        replace(spec, description=f"{spec.description} {listed(kept_back)}") if spec.name == ToolSearch.name else spec for spec in specs
+    ]
+    return tuple(spec for spec in told if kept_back or spec.name != ToolSearch.name)

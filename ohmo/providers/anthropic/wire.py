@@ -121,7 +121,8 @@ def head(request: ModelRequest) -> bytes:
     keys |= effort(request)
     marks = 2 if not request.tools else 1
     if request.tools:
-        keys["tools"] = [_tool(tool, last=tool is request.tools[-1]) for tool in request.tools]
+        last = (request.core or request.tools)[-1]  # what is found later stands behind the mark and leaves what is before it in the cache
+        keys["tools"] = [_tool(tool, last=tool is last) for tool in request.tools]
     system = _system(request.system, marks)
     if system:
         keys["system"] = system

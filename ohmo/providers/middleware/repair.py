@@ -25,7 +25,7 @@ def repair(call: Call, new_id: NewId) -> Call:
         async with streaming(call, request) as events:
             async for event in events:
                 if isinstance(event, Reply):
-                    yield replace(event, step=whole(event.step, [tool.name for tool in request.tools], new_id))
+                    yield replace(event, step=whole(event.step, [tool.name for tool in request.every], new_id))
                 else:
                     yield event
 

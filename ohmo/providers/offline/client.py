@@ -54,7 +54,7 @@ def _answer(request: ModelRequest) -> Text | ToolCall:
 
 
 def _to(said: str, request: ModelRequest) -> Text | ToolCall:
-    asked = asked_for(said, request.tools)
+    asked = asked_for(said, request.every)
     if asked is None:
         return Text(HOW)
     if isinstance(asked, str):

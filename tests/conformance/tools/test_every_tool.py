@@ -31,6 +31,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "TodoWrite": {"todos": [{"content": "a", "status": "pending"}]},
     "WebFetch": {"url": "http://127.0.0.1/", "prompt": "x"},
     "AskUser": {"question": "why?", "choices": ["a", "b"]},
+    "ToolSearch": {"query": "select:BashOutput"},
 }
 
 

@@ -1,0 +1,153 @@
+"""ToolSearch: brings tools whose schema the model was not sent, by name or by words."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import cast
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ohmo.contracts.messages import ToolResult
+from ohmo.contracts.provider import ToolSpec
+from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.tools.answers import description, failed
+from ohmo.tools.inputs import Sound
+from ohmo.tools.workbench import Workbench
+
+MOST_BY_WORDS, MOST_BY_NAME = 5, 20  # tools that one search brings
+LISTING = 1_200  # characters of the description that name what there is
+PURPOSE = 48  # characters that say what one of them does
+
+
+class ToolSearchInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="ToolSearch")
+    query: Sound = Field(max_length=1_000)
+
+
+class ToolSearch:
+    """``CallContext.tools`` are what there is, also for a turn that may use less than others."""
+
+    name = "ToolSearch"
+    input = ToolSearchInput
+
+    def __init__(self, workbench: Workbench) -> None:  # noqa: ARG002 - as every tool
+        self.description = description("ToolSearch")
+
+    def footprint(self, arguments: ToolSearchInput, cwd: Path) -> Footprint:  # noqa: ARG002
+        return Footprint(effect="none")
+
+    async def run(self, arguments: ToolSearchInput, context: CallContext) -> ToolOutput:
+        there = {tool.name: tool for tool in context.tools}
+        asked, missing = _named(arguments.query, there)
+        found = asked[:MOST_BY_NAME] if asked or missing else ranked(arguments.query, list(context.tools))
+        lines = [_said(tool, hidden=tool.name in context.hidden) for tool in found]
+        lines += [_not_there(name, there) for name in missing]
+        lines += [f"- {tool.name}: not brought, at most {MOST_BY_NAME} at once" for tool in asked[MOST_BY_NAME:]]
+        if not found:
+            names = ", ".join(sorted(context.hidden)[:30]) or "none"
+            return failed(context, "\n".join(lines) or f"No tool is about {arguments.query!r}. Tools you have not been shown: {names}.")
+        brought = tuple(tool.name for tool in found if tool.name in context.hidden)
+        return ToolOutput(ToolResult(context.call, "\n".join(lines), tools=brought))
+
+
+def listed(tools: Sequence[ToolSpec]) -> str:
+    """Names with a few words each; only names when that is too long; and of servers with very many tools their number."""
+    told = "; ".join(f"{tool.name} ({_purpose(tool)})" for tool in tools)
+    if len(told) <= LISTING:
+        return told
+    names = ", ".join(tool.name for tool in tools)
+    if len(names) <= LISTING:
+        return names
+    servers = Counter(_server(tool.name) for tool in tools)
+    kept = [tool.name for tool in tools if not _server(tool.name)]
+    kept += [f"{server}* ({count})" for server, count in sorted(servers.items()) if server]
+    return ", ".join(kept)
+
+
+def ranked(query: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+    """The best few by the words of the query: a word of the name counts most, then one of the description, then one of the arguments.
+    None scores less than half of the best."""
+    wanted = _words(query)
+    scores = {tool.name: sum(_score(word, tool) for word in wanted) for tool in tools}
+    best = max(scores.values(), default=0)
+    good = sorted((tool for tool in tools if scores[tool.name] * 2 >= max(best, 1)), key=lambda tool: (-scores[tool.name], tool.name))
+    return good[:MOST_BY_WORDS]
+
+
+def nearest(name: str, names: Sequence[str]) -> list[str]:
+    """At most three names that ``name`` may have meant."""
+    plain = {each.casefold(): each for each in names}
+    return [plain[each] for each in get_close_matches(name.casefold(), plain, n=3, cutoff=0.6)]
+
+
+def _named(query: str, there: Mapping[str, ToolSpec]) -> tuple[list[ToolSpec], list[str]]:
+    """What ``select:A,B`` asks for, and what of it there is not; names alone mean the same when all are there."""
+    chosen = re.fullmatch(r"\s*select\s*:(.*)", query, re.IGNORECASE | re.DOTALL)
+    names = [name for name in re.split(r"[,\s]+", chosen[1] if chosen else query) if name]
+    plain = {name.casefold(): tool for name, tool in there.items()}
+    found = [plain[name.casefold()] for name in dict.fromkeys(names) if name.casefold() in plain]
+    missing = [name for name in names if name.casefold() not in plain]
+    if chosen is None and missing:
+        return [], []
+    return list({tool.name: tool for tool in found}.values()), missing
+
+
+def _said(tool: ToolSpec, *, hidden: bool) -> str:
+    return f"- {tool.name}: {_first_sentence(tool)}" if hidden else f"- {tool.name}: you have it already; just call it"
+
+
+def _not_there(name: str, there: Mapping[str, ToolSpec]) -> str:
+    close = nearest(name, list(there))
+    return f"- {name}: there is no such tool" + (f"; did you mean {' or '.join(close)}?" if close else "")
+
+
+def _score(word: str, tool: ToolSpec) -> int:
+    name = set(_words(tool.name))
+    if word in name:
+        return 12
+    if any(part.startswith(word) or word.startswith(part) for part in name if min(len(part), len(word)) >= 3):
+        return 6
+    told = set(_words(tool.description))
+    if word in told:
+        return 4
+    if len(word) >= 4 and any(part.startswith(word) or word.startswith(part) for part in told if len(part) >= 4):
+        return 2
+    return 1 if word in set(_arguments(tool)) else 0
+
+
+def _arguments(tool: ToolSpec) -> Iterator[str]:
+    properties = tool.schema.get("properties")
+    for name, field in cast("Mapping[str, object]", properties).items() if isinstance(properties, dict) else ():
+        yield from _words(name)
+        if isinstance(field, dict):
+            yield from _words(str(cast("Mapping[str, object]", field).get("description", "")))
+
+
+def _words(text: str) -> list[str]:
+    """Lower case without marks, cut at capitals and signs; every Han, kana or Hangul character is a word."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
+    plain = "".join(char for char in unicodedata.normalize("NFKD", spaced.casefold().replace("đ", "d")) if not unicodedata.combining(char))
+    return re.findall(r"[\u2e80-\U0003ffff]|[^\W_\u2e80-\U0003ffff]+", unicodedata.normalize("NFC", plain))
+
+
+def _first_sentence(tool: ToolSpec) -> str:
+    return re.split(r"(?<=[.:;])\s", tool.description.strip(), maxsplit=1)[0].rstrip(".:;")
+
+
+def _purpose(tool: ToolSpec) -> str:
+    text = _first_sentence(tool)
+    return text if len(text) <= PURPOSE else text[:PURPOSE].rsplit(" ", 1)[0].rstrip(",")
+
+
+def _server(name: str) -> str:
+    """``mcp__github__`` of ``mcp__github__list_issues``; empty for a tool of the house."""
+    found = re.match(r"mcp__.+?__", name)
+    return found[0] if found else ""
+
+
+TOOL = ToolSearch
