@@ -26,6 +26,7 @@ from ohmo.providers.build import Model, chain
 from ohmo.providers.cover import Endpoint
 from ohmo.providers.middleware.retry import Patience
 from ohmo.providers.scripted import ScriptedProvider
+from ohmo.sessions.clockwatch import HeldClock
 from ohmo.store.opening import open_store
 
 BIRTH = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -35,17 +36,25 @@ _FENCE = (timedelta(hours=24), 100)
 
 class ManualClock:
     """Stands still until ``tick`` moves it, forward or back. Timers of the event loop are not moved: what waits for wall time looks again by
-    itself, within a second. ``alarm`` waits for its moments."""
+    itself, within a second. ``alarm`` waits for its moments. ``steady``: seconds that went by, however often it was ``set``."""
 
     def __init__(self, now: datetime = BIRTH) -> None:
-        self.now = now
+        self.now, self._passed = now, 0.0
         self._waiting: set[asyncio.Event] = set()
 
     def __call__(self) -> datetime:
         return self.now
 
+    def steady(self) -> float:
+        return self._passed
+
+    def set(self, now: datetime) -> None:
+        """Somebody sets it; no time goes by."""
+        self.now = now
+
     def tick(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
+        self._passed += seconds
         for changed in self._waiting:
             changed.set()
 
@@ -113,7 +122,8 @@ async def house(world: World, *, drain: float = 5.0) -> AsyncGenerator[House]:
     config = load(environ=environ, manifests=None)
     config.home.prepare()
     config.workspace.mkdir(exist_ok=True)
-    seams = Seams(clock=world.clock, environ=environ, failpoint=world.failpoint, alarm=world.clock.alarm)
+    clock = HeldClock(world.clock, steady=world.clock.steady)
+    seams = Seams(clock=clock, environ=environ, failpoint=world.failpoint, alarm=world.clock.alarm)
     async with open_store(config.store_url, config.home.database, seams.clock, seams.new_id, seams.failpoint) as (store, warnings):
         await store.reclaim(seams.owner)
         built = await build_house(

@@ -205,7 +205,7 @@ async def build_house(
     ground = _Ground(config, seams, store, bus, access, notices, wired, clockwork, redactor(config))
     books = Rulebooks(elders)
     agent = build_agent(config, seams, model, store.grants, clockwork.tools(store.thread), books.others)
-    knot.pool = pool = _pool(ground, agent, Plans(config, agent, access, books), knot)
+    knot.pool = pool = _pool(ground, agent, Plans(config, agent, access, books, seams.clock.set_since), knot)
     knot.board = board = Switchboard(wired.links, _board_parts(ground, pool, known, sent))
     truth = Truth(
         store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken), clockwork.scheduler.report,
@@ -222,7 +222,7 @@ async def build_house(
         )
     )  # fmt: skip
     control = _control(ground, board, truth, desk, metrics)
-    watch = Clockwatch(seams.clock, store.rebase)
+    watch = Clockwatch(seams.clock, store.rebase, followed=clockwork.scheduler.look_again)
     return House(
         store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams, clockwork, watch, books, config, wired,
         StoreWatch(store, notices, board, seams), again,
@@ -244,7 +244,7 @@ def _pool(ground: _Ground, agent: AgentParts, plans: Plans, knot: _Knot) -> Pool
 
     parts = SessionParts(
         store=store, agent=agent.engine, plan=plans, step=teller, context=teller.context,
-        late=lambda work: late(work, seams.clock(), config.sessions.ask_after), fetch=Fetching(media, knot.fetch),
+        late=lambda work: late(work, seams.clock() - seams.clock.set_since(work.arrivals[0].at), config.sessions.ask_after), fetch=Fetching(media, knot.fetch),
         emit=ground.bus.outbound.emit, dead=dead, card=clockwork.cards,
         footnote=beneath, grown=knot.grown,
         closing=closing(seams.new_id, "stopped", knot.grown), new_id=seams.new_id, failpoint=seams.failpoint,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from ohmo.assembly.agent import AgentParts
@@ -28,10 +28,12 @@ class Plans:
     """Called once per run of a turn. The system prompt of a session is made once, so that its bytes stay.
 
     A turn that began under another configuration keeps its folder and its manners, and may no more than either lets it. The model is the
-    present one's: what leads to the other may be gone."""
+    present one's: what leads to the other may be gone. ``set_since``: by how much the clock was set forward after a moment."""
 
-    def __init__(self, config: Config, agent: AgentParts, access: Access, books: Rulebooks) -> None:
-        self._config, self._agent, self._access, self._books = config, agent, access, books
+    def __init__(
+        self, config: Config, agent: AgentParts, access: Access, books: Rulebooks, set_since: Callable[[datetime], timedelta]
+    ) -> None:
+        self._config, self._agent, self._access, self._books, self._set_since = config, agent, access, books, set_since
         root = config.home.root
         self._persona = Persona(root / "SOUL.md", root / "USER.md", root / "AGENTS.md")
         self._prompts: dict[tuple[str, int, str, str], tuple[Section, ...]] = {}
@@ -55,8 +57,13 @@ class Plans:
             model=model, system=system, tools=self._agent.tools, budget=self._budget(model, system, max_output), max_output=max_output,
             effort=None, cwd=cwd, mode=mode, role=self._role(first, elders), person=_person_of(claim, first),
             busy=settings.busy or (elders[0].busy if elders else config.sessions.busy), rules=terms.rules if terms is not None else (), secrets=self._secrets(terms),
-            until=first.at + timedelta(seconds=terms.deadline) if terms is not None and terms.deadline is not None else None,
+            until=self._until(first, terms),
         )  # fmt: skip
+
+    def _until(self, first: Arrival, terms: Terms | None) -> datetime | None:
+        if terms is None or terms.deadline is None:
+            return None
+        return first.at + timedelta(seconds=terms.deadline) + self._set_since(first.at)
 
     def _budget(self, model: str, system: tuple[Section, ...], max_output: int) -> int:
         window = self._agent.model.window(model)

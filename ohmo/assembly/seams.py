@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
-from datetime import UTC, datetime
 from uuid import uuid4
 
 from channels.record import record
@@ -14,10 +13,7 @@ from ohmo.cron.alarm import Alarm
 from ohmo.failpoints import Failpoint, inert
 from ohmo.ids import IdSource, NewId
 from ohmo.providers.cover import Call
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
+from ohmo.sessions.clockwatch import HeldClock
 
 
 @record
@@ -26,7 +22,7 @@ class Seams:
     ``clock``, None: by the timers of the loop. ``owner``: what this life calls itself in leases; never twice
     the same, because a process id is (in a container always)."""
 
-    clock: Callable[[], datetime] = utc_now
+    clock: HeldClock = field(default_factory=HeldClock)
     new_id: NewId = field(default_factory=IdSource)
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     failpoint: Failpoint = inert

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -27,20 +26,28 @@ AGAIN = timedelta(hours=1)  # after a backup that failed
 Sleep = Callable[[float], Awaitable[None]]
 
 
-async def let_go(config: Config, store: Store, clock: Callable[[], datetime], sleep: Sleep = asyncio.sleep) -> None:
-    """Rows and files whose time is over go, a little at a time; None: nothing ever does, but edits without an original are ended."""
+async def let_go(
+    config: Config, store: Store, clock: Callable[[], datetime], sleep: Sleep = asyncio.sleep, *,
+    set_since: Callable[[datetime], timedelta] = lambda _: timedelta(),
+) -> None:  # fmt: skip
+    """Rows and files whose time is over go, a little at a time; None: nothing ever does, but edits without an original are ended.
+    ``set_since``: by how much the clock was set forward after a moment, which makes nothing older."""
     keep = config.retention
+
+    def before(span: timedelta) -> datetime:
+        limit = clock() - span
+        return limit - set_since(limit)
+
     while True:
         await sleep(OFTEN)
-        now = clock()
-        await store.prune(now - (keep.inbox or FOREVER), transcripts=now - (keep.transcripts or FOREVER))
+        await store.prune(before(keep.inbox or FOREVER), transcripts=before(keep.transcripts or FOREVER))
         for folder, span in (
             (config.home.spill, keep.spill),
             (config.home.media, keep.media),
             (config.home.state("web") / "files", keep.media),  # what was put into the page, sent or never sent
             (config.home.log.parent, keep.logs),
         ):
-            if span is not None and (gone := await asyncio.to_thread(sweep, folder, time.time() - span.total_seconds(), config.home.log)):
+            if span is not None and (gone := await asyncio.to_thread(sweep, folder, before(span).timestamp(), config.home.log)):
                 log.info("files_let_go", folder=str(folder), files=gone)
 
 

@@ -32,16 +32,27 @@ def grace(body: JobBody, due: datetime) -> timedelta:
 
 def slots(body: JobBody, first: datetime, before: datetime) -> tuple[list[datetime], datetime | None]:
     """The slots from ``first`` on that lie before ``before``, the newest MOST of them; and the first that does not."""
-    found: list[datetime] = []
-    at: datetime | None = first
     if body.spec.every is not None:  # how many there are is known without counting
         distance = timedelta(seconds=body.spec.every)
         skipped = max(0, (before - first) // distance - MOST)
-        at = first + skipped * distance
+        return _walk(body, first + skipped * distance, before)
+    back = MOST * (period(body, first) or before - first)
+    while before - back > first:  # a year of minutes is not walked through: only its end, further and further back until there are enough
+        found, following = _walk(body, after(body, before - back), before)
+        if len(found) >= MOST:
+            return found[-MOST:], following
+        back *= 2
+    found, following = _walk(body, first, before)
+    return found[-MOST:], following
+
+
+def _walk(body: JobBody, first: datetime | None, before: datetime) -> tuple[list[datetime], datetime | None]:
+    found: list[datetime] = []
+    at = first
     while at is not None and at < before:
         found.append(at)
         at = after(body, at)
-    return found[-MOST:], at
+    return found, at
 
 
 def judge(body: JobBody, first: datetime, awake: datetime, now: datetime) -> Verdict:

@@ -61,6 +61,9 @@ class Scheduler:
         self._looked = (NEVER, 0.0)
         self._admitted: dict[tuple[str, datetime], datetime] = {}  # what is caught up -> not before
         self._spacing, self._catch_up = timedelta(), NEVER  # between their starts; when the next one may
+        self._dealt: dict[
+            tuple[str, int], datetime
+        ] = {}  # job and its revision -> what lay ahead when the clock was set back: all before was dealt with
         self._claimed: set[tuple[str, datetime]] | None = None
         self._lag = 0.0
         self._next: datetime | None = None
@@ -90,6 +93,10 @@ class Scheduler:
                 await self._parts.alarm(until, self._changed)
         finally:
             stop_hearing()
+
+    def look_again(self) -> None:
+        """The clock is another one now."""
+        self._changed.set()
 
     def _hear(self, hints: Sequence[Hint]) -> None:
         if any(hint.kind in ("job", "any") for hint in hints):
@@ -130,6 +137,9 @@ class Scheduler:
         for row in rows:
             fresh = await self._ahead(row, now)
             if fresh is not None and await self._parts.jobs.rebase_job(row, fresh):
+                if row.next_at is not None and fresh < row.next_at:
+                    key = (row.job, row.revision)
+                    self._dealt[key] = max(row.next_at, self._dealt.get(key, row.next_at))
                 found.append(replace(row, next_at=fresh))
             else:
                 found.append(row)
@@ -163,6 +173,11 @@ class Scheduler:
     def _judged(self, row: JobRow, now: datetime) -> Verdict:
         assert row.next_at is not None
         awake = self._awake - timedelta(seconds=_jitter(row, row.next_at))
+        dealt = self._dealt.get((row.job, row.revision))
+        if dealt is not None and dealt > row.next_at:  # the clock was back and is right again: what it went through twice was not missed
+            if dealt >= awake:
+                return Verdict((), None, dealt)
+            return judge(row.body, dealt, awake, now)
         return judge(row.body, row.next_at, max(awake, row.next_at + timedelta(microseconds=1)), now)
 
     def _begins(self, row: JobRow, due: datetime) -> datetime:

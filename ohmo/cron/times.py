@@ -39,14 +39,14 @@ class Once:
 
 @record
 class Every:
-    """By elapsed time from ``anchor``, whatever the wall clock says."""
+    """By elapsed time from ``anchor``, whatever the wall clock says; before it, too, when the clock was set back."""
 
     anchor: datetime
     distance: timedelta
 
     def after(self, moment: datetime) -> datetime | None:
         passed = (moment - self.anchor) // self.distance
-        return self.anchor + max(1, passed + 1) * self.distance
+        return self.anchor + (passed + 1 or 1) * self.distance
 
 
 @record

@@ -1,10 +1,11 @@
-"""Notices that somebody has set the clock, and moves along what waits for a time."""
+"""Notices that somebody has set the clock, and moves along what waits for a time before the house believes the new one."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -12,29 +13,98 @@ from channels.contract import Clock
 from channels.errors import Unavailable
 
 log = structlog.get_logger("ohmo.clock")
-JUMP = 300.0  # seconds that a clock may drift or be corrected by
+JUMP = timedelta(minutes=5)  # that a clock may drift or be corrected by
 LOOK = 5.0  # seconds between two looks
+_NONE = timedelta()
+
+
+def _wall() -> datetime:
+    return datetime.now(UTC)
+
+
+def _elapsed() -> float:
+    """Seconds that really went by, those in which the machine slept too: clock_gettime(2), CLOCK_BOOTTIME on Linux."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class HeldClock:
+    """The wall clock as the house sees it. Set by more than JUMP (or after a sleep of the machine) it goes on from where it was until ``follow`` is
+    called, so that nothing that waits looks overdue meanwhile. ``steady``, ``elapsed``: seconds of clocks that nobody sets; the second one counts
+    while the machine sleeps, too."""
+
+    def __init__(
+        self, wall: Clock = _wall, *, steady: Callable[[], float] = time.monotonic, elapsed: Callable[[], float] | None = None
+    ) -> None:
+        self._wall, self._steady = wall, steady
+        self._elapsed = elapsed or (_elapsed if steady is time.monotonic else steady)
+        self._ahead, self._until = _NONE, datetime.min.replace(tzinfo=UTC)
+        self._base = self._seen = self._offset()
+        self._slept = self._elapsed() - steady()
+
+    def __call__(self) -> datetime:
+        wall, steady = self._wall(), timedelta(seconds=self._steady())
+        if abs(wall - steady - self._base) > JUMP:
+            return self._seen + steady
+        self._seen = wall - steady
+        return wall
+
+    def jump(self) -> timedelta:
+        """By how much the clock stands elsewhere than the house believes; zero: it was not set."""
+        by = self._offset() - self._base
+        return by if abs(by) > JUMP else _NONE
+
+    def follow(self, by: timedelta) -> None:
+        """From now on the house believes the clock, which was set by so much."""
+        slept = self._elapsed() - self._steady()
+        really = by - timedelta(seconds=slept - self._slept)  # what the machine slept did go by
+        if really > JUMP:
+            self._ahead, self._until = self._ahead + really, self()
+        elif really < -JUMP:
+            self._ahead = max(_NONE, self._ahead + really)
+        self._base += by
+        self._seen, self._slept = self._base, slept
+
+    def set_since(self, at: datetime) -> timedelta:
+        """By how much the clock was set forward after it showed ``at``: so much less time than it seems went by. Sleep of the machine is no setting."""
+        return self._ahead if at <= self._until else _NONE
+
+    def _offset(self) -> datetime:
+        """What the wall clock showed when the steady one stood at zero."""
+        return self._wall() - timedelta(seconds=self._steady())
 
 
 class Clockwatch:
-    """``rebase`` moves the store's times by seconds (None: by what the newest row tells) and returns by how many. ``monotonic`` is never set."""
+    """``rebase`` moves the store's times by seconds (None: by what the newest row tells) and returns by how many. ``followed``: the clock is
+    another one now."""
 
     def __init__(
-        self, clock: Clock, rebase: Callable[[float | None], Awaitable[float]], *, monotonic: Callable[[], float] = time.monotonic,
+        self, clock: HeldClock, rebase: Callable[[float | None], Awaitable[float]], *, followed: Callable[[], None] = lambda: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:  # fmt: skip
-        self._clock, self._rebase, self._monotonic, self._sleep = clock, rebase, monotonic, sleep
+        self._clock, self._rebase, self._followed, self._sleep = clock, rebase, followed, sleep
+        self._owed = _NONE
 
     async def run(self) -> None:
         """Until cancelled. A clock that was set back while nobody ran is noticed by the newest row."""
         await self._move(None)
-        wall, steady = self._clock(), self._monotonic()
         while True:
             await self._sleep(LOOK)
-            jump = (self._clock() - wall).total_seconds() - (self._monotonic() - steady)
-            if abs(jump) > JUMP and not await self._move(jump):
-                continue  # the store is away: the same jump is seen again
-            wall, steady = self._clock(), self._monotonic()
+            await self.look()
+
+    async def look(self) -> None:
+        """Once. Set forward, the rows go first; set back, the clock: in between everything waits a little longer, never shorter. A store that is
+        away is asked again at the next look."""
+        by = self._clock.jump()
+        if by < _NONE:
+            self._clock.follow(by)
+            self._owed += by
+        owed = self._owed if self._owed else by
+        if not owed or not await self._move(owed.total_seconds()):
+            return
+        self._owed = _NONE
+        if by > _NONE and owed == by:
+            self._clock.follow(by)
+        self._followed()
 
     async def _move(self, seconds: float | None) -> bool:
         try:

@@ -80,7 +80,7 @@ class Daemon:
 
     @property
     def log(self) -> str:
-        return "".join(path.read_text(errors="replace") for path in sorted((self.home / "logs").glob("*.jsonl*")))
+        return "".join(path.read_text(errors="replace") for path in sorted((self.home / "logs").glob("*.jsonl")))
 
     async def start(self, failpoints: str = "", *, ready: bool = True, errors: int | None = None) -> None:
         """``errors``: a file descriptor that becomes its standard error."""

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ohmo.contracts.cron import BadJob, JobBody, JobSpec
-from ohmo.cron.late import judge
+from ohmo.cron.late import MOST, judge, slots
 from ohmo.cron.times import Every, after, fields_of, moment_of, period
 from ohmo.cron.zones import local_zone, zone_of
 from tests.unit.cron.zone_walk import problems
@@ -150,3 +150,18 @@ def test_a_thousand_and_more_slots_that_one_run_makes_up_for_are_all_accounted_f
     assert judged.passed[0].due == first
     assert "and every slot from here to" in judged.passed[0].reason
     assert {one.state for one in judged.passed} == {"skipped"}
+
+
+@pytest.mark.parametrize("schedule", ["* * * * *", "0 9 * * 1-5", "* 9 1 1 *", "*/7 * * * * *"])
+def test_of_years_that_went_by_only_the_end_is_walked_through(schedule: str) -> None:
+    """A clock that comes back from 1970, or a machine that was off for years: the loop is not held up for minutes."""
+    spec = JobSpec("j", "p", "UTC", schedule=schedule)
+    body, until = JobBody(spec, utc("1970-01-01T00:00")), utc("2026-01-05T09:30")
+    first = after(body, utc("1970-01-01T00:00"))
+    assert first is not None
+    found, following = slots(body, first, until)
+    near = [found[0]]
+    while (behind := after(body, near[-1])) is not None and behind < until:
+        near.append(behind)
+    assert (found, following) == (near, behind)
+    assert len(found) == MOST

@@ -1,63 +1,134 @@
-"""A clock that is set is noticed against one that never is; drift and time that simply passes are not."""
+"""A clock that is set is noticed against one that never is, and not believed before what waits was moved along; drift and time that passes are not."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from channels.errors import Unavailable
-from ohmo.sessions.clockwatch import Clockwatch
-from ohmo.testing import BIRTH
+from ohmo.ids import IdSource
+from ohmo.sessions.clockwatch import Clockwatch, HeldClock
+from ohmo.testing import BIRTH, ManualClock
+
+YEAR, HOUR = 365 * 86_400.0, 3_600.0
+JUMPS = [HOUR, -HOUR, YEAR, (datetime(1970, 1, 1, tzinfo=UTC) - BIRTH).total_seconds()]
 
 
-class Over(Exception):
-    """The story is told."""
+class Store:
+    """Something that waits until ``deadline``. ``away``: how many writes fail."""
 
+    def __init__(self, clock: Callable[[], datetime], seconds: float = 600.0) -> None:
+        self._clock, self.away = clock, 0
+        self.deadline = clock() + timedelta(seconds=seconds)
+        self.moved: list[float | None] = []
 
-@pytest.mark.parametrize(
-    ("jumps", "moved"),
-    [
-        ([0, 0, 0], [None]), ([200, 200], [None]), ([3_600], [None, 3_600.0]), ([-3_600, 0, 0], [None, -3_600.0]),
-        ([365 * 86_400, -400 * 86_400], [None, 365 * 86_400.0, -400 * 86_400.0]),
-    ],
-)  # fmt: skip
-async def test_only_a_jump_moves_what_waits(jumps: list[float], moved: list[float | None]) -> None:
-    wall, steady, story, seen = BIRTH, 0.0, list(jumps), list[float | None]()
+    @property
+    def left(self) -> float:
+        return (self.deadline - self._clock()).total_seconds()
 
-    async def sleep(seconds: float) -> None:
-        nonlocal wall, steady
-        if not story:
-            raise Over
-        steady += seconds
-        wall += timedelta(seconds=seconds + story.pop(0))
-
-    async def rebase(seconds: float | None) -> float:
-        seen.append(seconds)
-        return seconds or 0.0
-
-    with pytest.raises(Over):
-        await Clockwatch(lambda: wall, rebase, monotonic=lambda: steady, sleep=sleep).run()
-    assert seen == moved
-
-
-async def test_a_jump_while_the_store_is_away_is_not_forgotten() -> None:
-    wall, steady, rounds, seen = BIRTH, 0.0, 0, list[float | None]()
-
-    async def sleep(seconds: float) -> None:
-        nonlocal wall, steady, rounds
-        rounds += 1
-        if rounds == 4:
-            raise Over
-        steady += seconds
-        wall += timedelta(seconds=seconds + (1_000 if rounds == 1 else 0))
-
-    async def rebase(seconds: float | None) -> float:
-        seen.append(seconds)
-        if rounds == 1:
+    async def rebase(self, seconds: float | None) -> float:
+        if self.away:
+            self.away -= 1
             raise Unavailable("away")
+        self.moved.append(seconds)
+        assert self.left > 0, "it looked overdue before it was moved"
+        self.deadline += timedelta(seconds=seconds or 0.0)
         return seconds or 0.0
 
-    with pytest.raises(Over):
-        await Clockwatch(lambda: wall, rebase, monotonic=lambda: steady, sleep=sleep).run()
-    assert seen == [None, 1_000.0, 1_000.0]
+
+class Machine:
+    """A wall clock that somebody sets, one that nobody sets, and one that counts the machine's sleep as well."""
+
+    def __init__(self) -> None:
+        self.wall, self.slept = ManualClock(), 0.0
+        self.clock = HeldClock(self.wall, steady=self.wall.steady, elapsed=lambda: self.wall.steady() + self.slept)
+        self.store = Store(self.clock)
+        self.watch = Clockwatch(self.clock, self.store.rebase)
+
+    def sets(self, by: float) -> None:
+        self.wall.set(self.wall() + timedelta(seconds=by))
+
+    def sleeps(self, seconds: float) -> None:
+        self.sets(seconds)
+        self.slept += seconds
+
+
+@pytest.mark.parametrize("by", JUMPS)
+async def test_whoever_sets_the_clock_makes_nothing_overdue_and_nothing_last_longer(by: float) -> None:
+    machine = Machine()
+    machine.wall.tick(100)
+    machine.sets(by)
+    assert machine.store.left == 500  # the house has not looked yet
+    machine.wall.tick(5)
+    assert machine.store.left == 495
+    await machine.watch.look()
+    assert machine.store.moved == [by]
+    assert machine.clock() == machine.wall()
+    assert machine.store.left == 495
+
+
+async def test_corrections_of_minutes_are_believed_at_once_and_move_nothing_until_they_add_up() -> None:
+    machine = Machine()
+    machine.sets(200)
+    assert machine.clock() == machine.wall()
+    await machine.watch.look()
+    assert machine.store.moved == []
+    machine.sets(200)
+    await machine.watch.look()
+    assert machine.store.moved == [400.0]
+
+
+async def test_time_that_passes_moves_nothing() -> None:
+    machine = Machine()
+    machine.wall.tick(500)
+    await machine.watch.look()
+    assert (machine.store.moved, machine.store.left) == ([], 100)
+
+
+@pytest.mark.parametrize("by", [HOUR, -HOUR])
+async def test_a_jump_while_the_store_is_away_is_not_forgotten(by: float) -> None:
+    machine = Machine()
+    machine.store.away = 2
+    machine.sets(by)
+    for _ in range(4):
+        await machine.watch.look()
+        assert machine.store.left >= 600
+    assert machine.store.moved == [by]
+    assert machine.store.left == 600
+
+
+async def test_two_jumps_that_cross_while_the_store_is_away_are_both_counted() -> None:
+    machine = Machine()
+    machine.store.away = 1
+    machine.sets(-HOUR)
+    await machine.watch.look()
+    machine.sets(3 * HOUR)
+    for _ in range(2):
+        await machine.watch.look()
+    assert machine.store.moved == [-HOUR, 3 * HOUR]
+    assert machine.store.left == 600
+
+
+async def test_what_the_machine_slept_extends_a_deadline_but_counts_as_time() -> None:
+    machine = Machine()
+    said = machine.clock()
+    machine.sleeps(8 * HOUR)
+    await machine.watch.look()
+    assert machine.store.left == 600
+    assert machine.clock.set_since(said) == timedelta()
+    machine.sets(YEAR)
+    await machine.watch.look()
+    assert machine.clock.set_since(said) == timedelta(seconds=YEAR)
+    assert machine.clock.set_since(machine.clock()) == timedelta()
+    machine.sets(-YEAR)
+    await machine.watch.look()
+    assert machine.clock.set_since(said) == timedelta()
+
+
+def test_ids_stay_unique_and_in_order_however_the_clock_is_set() -> None:
+    times = iter([0, 10**12, 10**12, 5, 10**12 + YEAR * 1_000, 7, 10**12])
+    new_id = IdSource(lambda: int(next(times, 0)))
+    ids = [new_id() for _ in range(1_000)]
+    assert ids == sorted(set(ids))
