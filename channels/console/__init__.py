@@ -10,7 +10,7 @@ from channels.contract import Manifest
 class Settings(BaseModel):
     """What stands under ``channels.console`` beside the keys every channel takes: nothing."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 MANIFEST = Manifest(name="console", title="Terminal", settings=Settings, adapter="channels.console.adapter:Console", extra="")

@@ -25,7 +25,7 @@ def _http(url: str) -> str:
 class Settings(BaseModel):
     """What stands under ``channels.discord``."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     token: Annotated[str, AfterValidator(_token)] = Field(repr=False)
     api_url: Annotated[str, AfterValidator(_http)] = "https://discord.com/api/v10"

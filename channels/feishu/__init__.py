@@ -49,7 +49,7 @@ def _origin(url: str) -> str:
 class Settings(BaseModel):
     """What stands under ``channels.feishu``."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     app_id: Annotated[str, AfterValidator(_app_id)]
     app_secret: Annotated[str, AfterValidator(_secret)] = Field(repr=False)

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import asyncio
 
-from channels.feishu.lean import Lean
+from channels.lean import Lean
 
-with Lean(("lark_oapi", "lark_oapi.ws", "lark_oapi.event"), {"lark_oapi.event.dispatcher_handler": ("EventDispatcherHandler",)}):
+with Lean(
+    "lark_oapi",
+    {"lark_oapi.event.dispatcher_handler": ("EventDispatcherHandler",)},
+    closed=("lark_oapi", "lark_oapi.ws", "lark_oapi.event"),
+):
     import lark_oapi.ws.client as _ws
     from lark_oapi.core.const import AUTHORIZATION, CONTENT_TYPE
     from lark_oapi.core.enum import AccessTokenType, HttpMethod, LogLevel

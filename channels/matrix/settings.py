@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 class MatrixSettings(BaseModel):
     """``access_token`` wins over ``password``; with a password the bot makes one device and keeps it, so that repeats stay recognisable."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     homeserver: str = "https://matrix.org"
     user: str = "@ohmo:matrix.org"

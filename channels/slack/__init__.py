@@ -28,7 +28,7 @@ def _http(url: str) -> str:
 class Settings(BaseModel):
     """What stands under ``channels.slack``."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     bot_token: Annotated[str, _starts_with("xoxb-", "OAuth & Permissions")] = Field(repr=False)
     app_token: Annotated[str, _starts_with("xapp-", "Basic Information, App-Level Tokens")] = Field(repr=False)

@@ -29,7 +29,7 @@ def _http(url: str) -> str:
 class Settings(BaseModel):
     """What stands under ``channels.telegram``."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     token: Annotated[str, AfterValidator(_token)] = Field(repr=False)
     api_url: Annotated[str, AfterValidator(_http)] = "https://api.telegram.org"

@@ -14,14 +14,17 @@ from typing import IO, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import aiohttp
-from telegram import Bot, InputFile, InputMediaDocument, InputMediaPhoto, Message
-from telegram.error import BadRequest, ChatMigrated, Conflict, Forbidden, InvalidToken, NetworkError, RetryAfter, TelegramError
-from telegram.request import BaseRequest, RequestData
-from telegram.warnings import PTBDeprecationWarning
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+from channels.lean import Lean
 from channels.quarantine import Garbled
 from channels.record import record
+
+with Lean("telegram", {"telegram.request._httpxrequest": ("HTTPXRequest",)}):  # ours is _Transport; httpx is forty modules
+    from telegram import Bot, InputFile, InputMediaDocument, InputMediaPhoto, Message
+    from telegram.error import BadRequest, ChatMigrated, Conflict, Forbidden, InvalidToken, NetworkError, RetryAfter, TelegramError
+    from telegram.request import BaseRequest, RequestData
+    from telegram.warnings import PTBDeprecationWarning
 
 Body = dict[str, Any]
 Result = TypeVar("Result")

@@ -10,7 +10,7 @@ Seconds = Annotated[int, Field(ge=0, le=1 << 40)]
 
 
 class _Shape(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class User(_Shape):

@@ -24,7 +24,13 @@ class Section(BaseModel):
     """A group of keys. Written without a value it means its defaults."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, validate_default=True, hide_input_in_errors=True, ser_json_timedelta="float"
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        validate_default=True,
+        hide_input_in_errors=True,
+        ser_json_timedelta="float",
+        defer_build=True,
     )
 
     @model_validator(mode="before")

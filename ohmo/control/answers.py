@@ -16,7 +16,7 @@ Body = TypeVar("Body", bound=BaseModel)
 class Wanted(BaseModel):
     """A request's body; an unknown key is an error, because a misspelt one would be ignored in silence."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Refusal(Exception):

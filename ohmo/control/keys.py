@@ -38,6 +38,10 @@ class Keys:
             del self._links[next(iter(self._links))]
         return code
 
+    def link(self, origin: str) -> str:
+        """``http://127.0.0.1:7717/login?code=…``"""
+        return f"{origin}/login?code={self.new_link()}"
+
     def redeem(self, code: str) -> str | None:
         """A cookie for a code that was not used yet; None otherwise."""
         until = self._links.pop(_digest(code), None)

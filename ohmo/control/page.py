@@ -73,11 +73,7 @@ class Page:
     async def link(self, _: web.Request) -> web.Response:
         if self._origin is None:
             raise Refusal(409, "control.listen is null, so there is no page to log in to")
-        return answer({"url": self.new_link()})
-
-    def new_link(self) -> str:
-        """``http://127.0.0.1:7717/login?code=…``"""
-        return f"{self._origin}/login?code={self._keys.new_link()}"
+        return answer({"url": self._keys.link(self._origin)})
 
     async def logout(self, _: web.Request) -> web.Response:
         response = answer({"ok": True})

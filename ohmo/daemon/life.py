@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -26,6 +27,7 @@ from ohmo.store.opening import open_store
 from ohmo.store.restoring import finish_restore
 
 log = structlog.get_logger("ohmo.daemon")
+FIRST = 1.0  # seconds a page waits for channels that start: what hears is awake first
 SETTLED = 10.0  # seconds after which a channel that does not connect keeps nobody waiting
 GRACE = 5.0  # seconds one part gets to end when it is cancelled
 DRAIN = 10.0  # seconds running turns get to end when we are asked to stop
@@ -59,7 +61,7 @@ async def living(
         house = await build_house(config, seams, store, wired, model, warnings=warnings, sent=sent, elders=elders)
         broken = house.truth.warnings
         house.truth.warnings = lambda: (*notes(), *broken())
-        doors = await stack.enter_async_context(house.control.serving())
+        doors = await stack.enter_async_context(house.control.serving(_nobody_starts if still else partial(_calm, house, FIRST)))
         group = await stack.enter_async_context(tasks())
         for name, work in () if still else _lives(house, config):
             group(name, work)
@@ -123,14 +125,25 @@ async def tasks() -> AsyncGenerator[Callable[[str, Callable[[], Awaitable[object
                 log.error("task_does_not_end", task=task.get_name(), waited=GRACE)
 
 
-async def _warm(house: House) -> None:
-    """The model's SDK is imported when no channel waits for its first moment any more: the import would hold all of them up.
-    Then what is there stays there: the collector never looks at it again."""
+async def _calm(house: House, longest: float) -> None:
+    """Returns when no channel waits for its first moment any more, an import would hold all of them up; after ``longest`` seconds in any case."""
+    starting = lambda: any(channel.state == "starting" for channel in house.board.report().values())  # noqa: E731
+    if not starting():
+        return
     with suppress(TimeoutError):
-        async with asyncio.timeout(SETTLED):
-            while any(channel.state == "starting" for channel in house.board.report().values()):  # noqa: ASYNC110 - a few looks, once
+        async with asyncio.timeout(longest):
+            while starting():  # noqa: ASYNC110 - a few looks, once
                 await asyncio.sleep(0.02)
-    await asyncio.sleep(0.1)  # the first poll goes out
+            await asyncio.sleep(0.1)  # the first poll goes out
+
+
+async def _nobody_starts() -> None:
+    return
+
+
+async def _warm(house: House) -> None:
+    """Imports the model's SDK. Then what is there stays there: the collector never looks at it again."""
+    await _calm(house, SETTLED)
     try:
         await house.agent.model.warm()
         await asyncio.to_thread(text.warm)

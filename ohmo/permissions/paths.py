@@ -8,10 +8,11 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from functools import cached_property
 from pathlib import Path
 
 from ohmo.permissions.expand import TooWide, expand
-from ohmo.permissions.patterns import ANY, component_matcher, known, overlap
+from ohmo.permissions.patterns import ANY, component_expression, known, overlap
 from ohmo.permissions.places import ABSOLUTE, AGENT_HOME, ANYWHERE
 
 
@@ -29,11 +30,24 @@ _DESCRIPTOR = re.compile(r"/dev/(?:fd/\d|stdin|stdout|stderr|null|zero|u?random|
 
 
 def _place(parts: list[str]) -> str:
-    return "/".join(component_matcher(part).pattern for part in parts)
+    return "/".join(component_expression(part) for part in parts)
 
 
 def _folded(path: str) -> str:
     return unicodedata.normalize("NFKC", path).casefold()
+
+
+def _ancestors(absolute: Sequence[str], home: Path, agent_home: Path | None) -> frozenset[str]:
+    """Folders that hold sensitive places, as far as that is known without looking at the disk."""
+    inside = [Path(place) for place in absolute if not set("*?[") & set(place)]
+    inside += [home / place for place in ANYWHERE if not set("*?[") & set(place)]
+    inside += [agent_home / "config.yaml"] if agent_home is not None else []
+    found: set[str] = {"/home", "/users", "/root", "/mnt/c/users", "/proc", "/dev"}
+    for place in inside:
+        for folder in place.parents:
+            found.add(_folded(str(folder)))
+            found.add(_folded(os.path.realpath(folder)))
+    return frozenset(found)
 
 
 class SensitivePaths:
@@ -54,30 +68,29 @@ class SensitivePaths:
                 absolute += [f"{glob.escape(root)}/{name}" for name in AGENT_HOME]
         self._absolute = [_folded(place.rstrip("/")).strip("/").split("/") for place in absolute]
         self._anywhere = [_folded(place).split("/") for place in anywhere]
-        self._inside = re.compile(
+        self._above_of = absolute, Path(home), agent_home
+
+    @cached_property
+    def _inside(self) -> re.Pattern[str]:
+        """Made at the first look, like the other two: a start that waits for nobody's command does not pay for them."""
+        return re.compile(
             f"^/(?:{'|'.join(_place(place) for place in self._absolute)})(?=/|$)"
             f"|/(?:{'|'.join(_place(place) for place in self._anywhere)})(?=/|$)"
         )
+
+    @cached_property
+    def _word(self) -> re.Pattern[str]:
         names = [place for place in self._anywhere if len(place[0]) > 3 and not set("*?[") & set("".join(place))]
         fixed = [place for place in self._absolute if len(place) > 1 and not set("*?[") & set("".join(place))]
-        self._word = re.compile(
+        return re.compile(
             f"(?<![\\w.-])(?:{'|'.join(re.escape('/'.join(place)) for place in names)})(?![\\w-])"
             f"|/(?:{'|'.join(re.escape('/'.join(place)) for place in fixed)})(?![\\w-])"
             r"|/etc/g?shadow|/proc/[^/\s]+/(?:environ|mem|root|cwd)(?![\w-])"
         )
-        self._above = self._ancestors(absolute, Path(home), agent_home)
 
-    def _ancestors(self, absolute: Sequence[str], home: Path, agent_home: Path | None) -> frozenset[str]:
-        """Folders that hold sensitive places, as far as that is known without looking at the disk."""
-        inside = [Path(place) for place in absolute if not set("*?[") & set(place)]
-        inside += [home / place for place in ANYWHERE if not set("*?[") & set(place)]
-        inside += [agent_home / "config.yaml"] if agent_home is not None else []
-        found: set[str] = {"/home", "/users", "/root", "/mnt/c/users", "/proc", "/dev"}
-        for place in inside:
-            for folder in place.parents:
-                found.add(_folded(str(folder)))
-                found.add(_folded(os.path.realpath(folder)))
-        return frozenset(found)
+    @cached_property
+    def _above(self) -> frozenset[str]:
+        return _ancestors(*self._above_of)
 
     def excluded_globs(self) -> tuple[str, ...]:
         """What search tools leave out of any tree, in gitignore's words."""

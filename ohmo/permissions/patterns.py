@@ -22,7 +22,12 @@ def known(text: str) -> bool:
 @lru_cache(maxsize=4096)
 def component_matcher(pattern: str) -> re.Pattern[str]:
     """A component with shell wildcards (``*``, ``?``, ``[abc]``), case folded."""
-    return re.compile(_translate(pattern.casefold(), "[^/]*"), re.DOTALL)
+    return re.compile(component_expression(pattern), re.DOTALL)
+
+
+def component_expression(pattern: str) -> str:
+    """The same as a part of a larger expression."""
+    return _translate(pattern.casefold(), "[^/]*")
 
 
 def _translate(pattern: str, star: str) -> str:

@@ -13,7 +13,7 @@ from ohmo.tools.workbench import Workbench
 
 
 class AskUserInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="AskUser")
+    model_config = ConfigDict(extra="forbid", title="AskUser", defer_build=True)
     question: str = Field(min_length=1, max_length=2000)
     choices: list[str] = Field(default_factory=list, max_length=8, description="short answers to pick from")
 

@@ -22,7 +22,7 @@ from ohmo.tools.workbench import Workbench
 
 
 class BashInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="Bash")
+    model_config = ConfigDict(extra="forbid", title="Bash", defer_build=True)
     command: Sound = Field(max_length=100_000)
     timeout: float | None = Field(default=None, gt=0, description="seconds")
     run_in_background: bool = False

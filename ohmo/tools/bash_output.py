@@ -13,7 +13,7 @@ from ohmo.tools.workbench import Workbench
 
 
 class BashOutputInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="BashOutput")
+    model_config = ConfigDict(extra="forbid", title="BashOutput", defer_build=True)
     bash_id: str = Field(min_length=1)
 
 

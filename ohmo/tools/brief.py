@@ -20,7 +20,7 @@ MOST_BYTES = 100 << 20  # of all files of one message
 
 
 class BriefInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="Brief")
+    model_config = ConfigDict(extra="forbid", title="Brief", defer_build=True)
     message: str = Field(default="", max_length=20_000)
     attachments: list[PathText] = Field(default_factory=list[PathText], max_length=MOST_FILES)
 

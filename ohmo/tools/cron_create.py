@@ -21,7 +21,7 @@ _CHOICES = (Choice("once", "Make this job", "good"), Choice("deny", "Do not", "d
 
 
 class CronCreateInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="CronCreate")
+    model_config = ConfigDict(extra="forbid", title="CronCreate", defer_build=True)
     prompt: str = Field(min_length=1, max_length=20_000, description="what to do at that time")
     schedule: str | None = Field(default=None, description="cron fields, e.g. 0 9 * * 1-5")
     at: str | None = Field(default=None, description="once, e.g. 2026-12-01 09:00")

@@ -14,7 +14,7 @@ from ohmo.tools.workbench import Workbench
 
 
 class CronDeleteInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="CronDelete")
+    model_config = ConfigDict(extra="forbid", title="CronDelete", defer_build=True)
     name: str = Field(min_length=1, max_length=100)
 
 

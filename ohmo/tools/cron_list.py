@@ -15,7 +15,7 @@ from ohmo.tools.workbench import Workbench
 
 
 class CronListInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="CronList")
+    model_config = ConfigDict(extra="forbid", title="CronList", defer_build=True)
     name: str | None = Field(default=None, description="its last runs")
 
 

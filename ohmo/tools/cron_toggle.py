@@ -14,7 +14,7 @@ from ohmo.tools.workbench import Workbench
 
 
 class CronToggleInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="CronToggle")
+    model_config = ConfigDict(extra="forbid", title="CronToggle", defer_build=True)
     name: str = Field(min_length=1, max_length=100)
     enabled: bool
 

@@ -18,7 +18,7 @@ _MOST = 50 * 1024 * 1024
 
 
 class EditInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="Edit")
+    model_config = ConfigDict(extra="forbid", title="Edit", defer_build=True)
     file_path: PathText
     old_string: str = Field(min_length=1)
     new_string: str

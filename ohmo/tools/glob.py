@@ -16,7 +16,7 @@ from ohmo.tools.workbench import Workbench
 
 
 class GlobInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="Glob")
+    model_config = ConfigDict(extra="forbid", title="Glob", defer_build=True)
     pattern: Sound
     path: PathText | None = Field(default=None, description="folder")
 

@@ -24,7 +24,7 @@ _CONTEXT = 50
 
 
 class GrepInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="Grep", populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", title="Grep", populate_by_name=True, defer_build=True)
     pattern: Sound
     path: PathText | None = None
     glob: Sound | None = Field(default=None, description="which files, e.g. *.py")

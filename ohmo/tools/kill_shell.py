@@ -13,7 +13,7 @@ from ohmo.tools.workbench import Workbench
 
 
 class KillShellInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="KillShell")
+    model_config = ConfigDict(extra="forbid", title="KillShell", defer_build=True)
     shell_id: str = Field(min_length=1)
 
 

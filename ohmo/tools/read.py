@@ -20,7 +20,7 @@ _IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
 
 
 class ReadInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="Read")
+    model_config = ConfigDict(extra="forbid", title="Read", defer_build=True)
     file_path: PathText
     offset: int = Field(default=1, ge=0, description="first line, from 1")
     limit: int | None = Field(default=None, ge=1, description="number of lines")

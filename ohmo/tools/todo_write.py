@@ -17,13 +17,13 @@ _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 class Todo(BaseModel):
-    model_config = ConfigDict(extra="ignore", title="TodoWrite")  # other agents' lists carry more keys
+    model_config = ConfigDict(extra="ignore", title="TodoWrite", defer_build=True)  # other agents' lists carry more keys
     content: str = Field(min_length=1, max_length=500)
     status: Literal["pending", "in_progress", "completed"]
 
 
 class TodoWriteInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="TodoWrite")
+    model_config = ConfigDict(extra="forbid", title="TodoWrite", defer_build=True)
     todos: list[Todo] = Field(max_length=100, description="the whole list, in order")
 
 

@@ -23,7 +23,7 @@ _MOST_HTML = 2 * 1024 * 1024
 
 
 class WebFetchInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="WebFetch")
+    model_config = ConfigDict(extra="forbid", title="WebFetch", defer_build=True)
     url: str = Field(min_length=1, max_length=8000)
     prompt: str | None = Field(default=None, max_length=2000, description="what you look for")
 

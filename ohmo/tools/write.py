@@ -16,7 +16,7 @@ from ohmo.tools.workbench import Workbench
 
 
 class WriteInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="Write")
+    model_config = ConfigDict(extra="forbid", title="Write", defer_build=True)
     file_path: PathText
     content: str
 

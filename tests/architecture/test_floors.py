@@ -21,6 +21,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.cleaning",
         "channels.quarantine",
         "channels.gaps",
+        "channels.lean",
         "channels.lights",
         "channels.once",
         "channels.setup",

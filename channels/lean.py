@@ -1,4 +1,4 @@
-"""Opens a package without running the ``__init__`` that imports everything in it; it runs when somebody asks for what only it gives."""
+"""Imports of an SDK that do not bring what we never use of it."""
 
 from __future__ import annotations
 
@@ -36,26 +36,27 @@ class Closed(ModuleType):
 
 
 class Lean:
-    """A context for imports below ``packages`` (outermost first) that shall not bring all the rest.
+    """A context for imports of ``sdk`` that shall not bring all the rest.
 
-    ``blanks``: modules below them that are not wanted at all, with the names their importers ask for. Nothing happens when the outermost
-    package is there already. Raises ImportError when it is not installed."""
+    ``closed``: packages of it, outermost first, whose ``__init__`` waits until somebody asks for what only it gives. ``blanks``: modules
+    that are not wanted at all, with the classes their importers ask for. Nothing happens when the SDK is there already.
+    Raises ImportError when it is not installed."""
 
-    def __init__(self, packages: Sequence[str], blanks: Mapping[str, Sequence[str]]) -> None:
-        self._packages, self._blanks = packages, blanks
+    def __init__(self, sdk: str, blanks: Mapping[str, Sequence[str]], *, closed: Sequence[str] = ()) -> None:
+        self._sdk, self._closed, self._blanks = sdk, closed, blanks
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __enter__(self) -> None:
-        if self._packages[0] in sys.modules:
+        if self._sdk in sys.modules:
             return
-        for name in self._packages:
+        for name in self._closed:
             sys.modules[name] = closed = Closed(name, tuple(self._blanks))
             parent, _, own = name.rpartition(".")
             if parent:
                 setattr(sys.modules[parent], own, closed)
         for name, wanted in self._blanks.items():
             sys.modules[name] = blank = ModuleType(name)
-            blank.__dict__.update(dict.fromkeys(wanted, object))
+            blank.__dict__.update({each: type(each, (), {}) for each in wanted})
         self._lend_a_loop()
 
     def __exit__(self, *failure: object) -> None:

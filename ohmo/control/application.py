@@ -1,0 +1,61 @@
+"""Control's HTTP application, behind its doors; imported late, with its web server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from socket import socket
+
+from aiohttp import web
+
+from ohmo.control.acting import Acting
+from ohmo.control.behind import Behind
+from ohmo.control.chat import Chat
+from ohmo.control.cron import CronRoutes
+from ohmo.control.guard import Guard
+from ohmo.control.health import Health
+from ohmo.control.hooks import HookRoutes
+from ohmo.control.logs import Logs
+from ohmo.control.page import Page
+from ohmo.control.reading import Reading
+from ohmo.control.stream import Streams
+from ohmo.control.titles import Titles
+
+_BODY = 8 * 1024 * 1024  # bytes of a JSON body; files have their own limit
+_GRACE = 2.0  # seconds an open request may take to end
+
+
+@asynccontextmanager
+async def answering(behind: Behind, doors: tuple[socket, socket | None]) -> AsyncGenerator[None]:
+    """Answers at ``doors`` (the unix socket; TCP) inside. Both are bound and listen already."""
+    runner = web.AppRunner(_application(behind), handle_signals=False, shutdown_timeout=_GRACE, access_log=None)
+    await runner.setup()
+    try:
+        for door in doors:
+            if door is not None:
+                await web.SockSite(runner, door).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def _application(behind: Behind) -> web.Application:
+    ports, live = behind.ports, behind.live
+    page = Page(behind.keys, behind.cookie, behind.url)
+    application = web.Application(middlewares=[Guard(behind.keys, behind.cookie, behind.names).middleware()], client_max_size=_BODY)
+    application.add_routes(Health(ports, behind.metrics).routes())
+    application.add_routes([web.get("/api/v1/events", Streams(ports.reports, live, ports.browser).handle)])
+    titles = Titles(ports.reports)
+    application.add_routes(Reading(ports, titles).routes())
+    application.add_routes(Logs(ports.log, lambda: live.closing).routes())
+    application.add_routes(Acting(ports, behind.new_id, behind.clock).routes())
+    application.add_routes(HookRoutes(ports.hooks).routes() if ports.hooks is not None else [])
+    application.add_routes(CronRoutes(ports.cron).routes() if ports.cron is not None else [])
+    application.add_routes(Chat(ports.reports, ports.browser, titles).routes())
+    application.add_routes(page.routes())
+
+    async def close(_: web.Application) -> None:
+        live.close()
+
+    application.on_shutdown.append(close)
+    return application

@@ -1,0 +1,27 @@
+"""What the application behind the doors is built from."""
+
+from __future__ import annotations
+
+from channels.contract import Clock
+from channels.record import record
+from ohmo.control.keys import Keys
+from ohmo.control.live import Live
+from ohmo.control.metrics import Metrics
+from ohmo.control.ports import Ports
+from ohmo.ids import NewId
+
+
+@record
+class Behind:
+    """``metrics`` None: /metrics is switched off. ``cookie``: the name a browser's login has here. ``url`` None: no TCP.
+    ``names``: host names of a reverse proxy."""
+
+    ports: Ports
+    metrics: Metrics | None
+    live: Live
+    keys: Keys
+    cookie: str
+    url: str | None
+    names: frozenset[str]
+    new_id: NewId
+    clock: Clock
