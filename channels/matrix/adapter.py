@@ -29,7 +29,7 @@ from channels.contract import (
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.lights import Lights
 from channels.matrix import render
-from channels.matrix.client import MatrixClient
+from channels.matrix.client import MatrixClient, Pace
 from channels.matrix.client_wire import Forbidden, SignedOut
 from channels.matrix.login import sign_in
 from channels.matrix.rooms import Rooms
@@ -54,8 +54,8 @@ MAX_FILE = 50 * 1024 * 1024  # bytes, when the homeserver does not say
 class Matrix:
     """One account on one homeserver."""
 
-    def __init__(self, settings: MatrixSettings, options: Options) -> None:
-        self._settings = settings
+    def __init__(self, settings: MatrixSettings, options: Options, pace: Pace | None = None) -> None:
+        self._settings, self._pace = settings, pace or Pace()
         self._options = options
         self._account: str | None = None
         self._client: MatrixClient | None = None
@@ -92,7 +92,7 @@ class Matrix:
         if not settings.access_token and not settings.password:
             raise AuthFailed("channels.matrix.access_token: missing; give an access token or a password")
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(MatrixClient.open(settings.homeserver, settings.access_token or ""))
+            client = await stack.enter_async_context(MatrixClient.open(settings.homeserver, settings.access_token or "", self._pace))
             if self._options.state is None and not settings.access_token:
                 stack.push_async_callback(_leave, client)  # a device nobody remembers
             try:

@@ -16,14 +16,23 @@ from mautrix.api import Path as ClientPath
 from yarl import URL
 
 from channels.errors import Ambiguous, AuthFailed, NotReady, Rejected
-from channels.matrix.client_wire import WITHIN, Json, Missing, Troubled, Wire, answered_by, failure
+from channels.matrix.client_wire import Json, Missing, Troubled, Wire, answered_by, failure
 from channels.once import Once
+from channels.record import record
 
-POLL = 30.0  # seconds the homeserver may hold a sync open
 TRANSFER = 300.0  # seconds for the bytes of one file
 CHUNK = 256 * 1024
 Through = Callable[[bytes], bytes]
 _MEDIA = PathBuilder("_matrix/media")
+
+
+@record
+class Pace:
+    """How long the wire waits, in seconds. A homeserver that went mute in the middle of a sync is noticed after ``poll`` and twice ``slack``."""
+
+    poll: float = 25.0  # the homeserver may hold a sync open for so long
+    slack: float = 15.0  # the answer of a sync may come so much later
+    soon: float = 0.25  # the next try after one sync that failed, at most; doubled after the next
 
 
 def _as_it_is(chunk: bytes) -> bytes:
@@ -33,15 +42,15 @@ def _as_it_is(chunk: bytes) -> bytes:
 class MatrixClient:
     """Raises ChannelError only. ``send`` and ``redact`` raise Ambiguous where the others raise NotReady."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, wire: Wire, pace: Pace) -> None:
+        self._wire, self.pace = wire, pace
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, homeserver: str, token: str) -> AsyncGenerator[MatrixClient]:
+    async def open(cls, homeserver: str, token: str, pace: Pace) -> AsyncGenerator[MatrixClient]:
         timeout = ClientTimeout(total=None, sock_connect=10)  # each call carries its own limit
         async with ClientSession(timeout=timeout, headers={"User-Agent": "ohmo"}, middlewares=(Once(never={"PUT"}),)) as session:
-            yield cls(Wire(homeserver, token, client_session=session, default_retry_count=0))
+            yield cls(Wire(homeserver, token, client_session=session, default_retry_count=0), pace)
 
     @property
     def token(self) -> str:
@@ -74,9 +83,10 @@ class MatrixClient:
         answer = await self._wire.call(Method.GET, ClientPath.v3.account.whoami)
         return str(answer.get("user_id", "")), str(answer.get("device_id", ""))
 
-    async def sync(self, since: str | None, filters: str, *, poll: float = POLL) -> Json:
+    async def sync(self, since: str | None, filters: str, *, poll: float) -> Json:
+        """``poll``: seconds the homeserver may wait for news."""
         query = {"filter": filters, "timeout": str(int(poll * 1000)), **({"since": since} if since else {})}
-        return await self._wire.call(Method.GET, ClientPath.v3.sync, query=query, within=poll + WITHIN)
+        return await self._wire.call(Method.GET, ClientPath.v3.sync, query=query, within=poll + self.pace.slack)
 
     async def messages(self, room: str, start: str, end: str, filters: str) -> Json:
         """One page backwards from ``start``, not beyond ``end``."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +15,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from channels.contract import Address, Arrival, ChannelContext, ChatId, Cursor, Inbound
-from channels.errors import ChannelError, NotReady, Rejected
-from channels.matrix.client import POLL, MatrixClient
+from channels.errors import ChannelError, NotReady, RateLimited, Rejected
+from channels.matrix.client import MatrixClient
 from channels.matrix.history import TYPES, History, list_of
 from channels.matrix.inbound import (
     SPOKEN,
@@ -42,7 +43,8 @@ log = logging.getLogger("channels.matrix")
 
 CURSOR = "sync"
 REMEMBERED = 5_000  # events whose author, words and thread are kept in memory
-RECEIPTS = 5.0  # seconds for telling the homeserver what was read; nobody waits for it longer
+RECEIPTS = 5.0  # seconds for telling the homeserver what was read
+TRIES = 3  # of one sync, and of what has to be asked to understand it, before the connection counts as lost
 NOTHING: dict[str, Any] = {"types": []}
 STATE = ["m.room.member", "m.room.encryption", "m.room.history_visibility"]
 EVERYTHING = json.dumps(
@@ -100,18 +102,38 @@ class Listening:
         self._told: set[str] = set()  # encrypted rooms the owner has heard of
         self._followed: list[str] = []  # rooms that replaced others
         self._aside = Quarantine(context.state / "malformed")
+        self._position = Position("", 0)
+        self._missed = True  # the first answer brings what was said while we were away
+        self._markers: dict[str, str] = {}  # the newest message of a room that was stored
+        self._marked = asyncio.Event()
 
     async def run(self, born: Mapping[str, Any]) -> None:
-        position = await self._start(born)
+        self._position = await self._start(born)
         self._read_direct(await self._client.account_data(self._me, "m.direct"))
-        missed = True  # the first answer brings what was said while we were away
+        marking = asyncio.create_task(self._mark_read(), name="matrix read markers")
+        failed = 0
         try:
             while True:
-                position = await self._round(position, born, missed)
-                missed = False
-                self._rooms.live = True
+                try:
+                    await self._round(born, poll=0 if self._missed or failed else self._client.pace.poll)
+                except (NotReady, RateLimited) as failure:
+                    failed += 1
+                    if failed == TRIES:
+                        raise
+                    log.info("%s: a sync is tried again: %s", self._me, failure)
+                    await asyncio.sleep(self._pause(failure, failed))
+                else:
+                    failed = 0
+                    self._rooms.live = True
         finally:
             self._rooms.live = False
+            marking.cancel()
+            await asyncio.wait([marking])
+
+    def _pause(self, failure: ChannelError, failed: int) -> float:
+        """Seconds, drawn from the whole of a range that doubles, so that many clients do not come back at once; a wait that was asked for comes first."""
+        jitter = random.uniform(0, self._client.pace.soon * 2 ** (failed - 1))  # noqa: S311 - not a secret
+        return failure.retry_after + jitter if isinstance(failure, RateLimited) else jitter
 
     async def _start(self, born: Mapping[str, Any]) -> Position:
         saved = Position.read(await self._context.cursor(CURSOR) or "")
@@ -129,11 +151,12 @@ class Listening:
             await self._rooms.encryption.tend(await self._rooms.encryption.hear("", {"to_device": born.get("to_device")}))
         return replace(position, since=str(born["next_batch"]))
 
-    async def _round(self, position: Position, born: Mapping[str, Any], missed: bool) -> Position:
-        """One sync: fetch, keep its keys, publish with the next position, then send what has to be sent because of it."""
-        encryption = self._rooms.encryption
+    async def _round(self, born: Mapping[str, Any], *, poll: float) -> None:
+        """One sync: fetch, keep its keys, publish with the next position, then send what has to be sent because of it. Until it is published
+        it can be asked for again, as a new life would."""
+        encryption, position, missed = self._rooms.encryption, self._position, self._missed
         try:
-            answer = await self._client.sync(position.since, EVERYTHING, poll=0 if missed else POLL)
+            answer = await self._client.sync(position.since, EVERYTHING, poll=poll)
         except Rejected as refused:
             if position.since == born["next_batch"]:
                 raise NotReady(f"the homeserver refuses its own sync position: {refused}") from refused
@@ -143,7 +166,8 @@ class Listening:
                 f"matrix: the homeserver does not know any more where ohmo stopped reading ({refused}); it goes on from now, "
                 f"{self._clock():%Y-%m-%d %H:%M} UTC. Messages said before may be missing."
             )
-            return await self._begin(born, position)
+            self._position = await self._begin(born, position)
+            return
         except Garbled as garbled:
             self._aside.keep(garbled.body)
             raise
@@ -159,14 +183,14 @@ class Listening:
         following = Position(str(answer.get("next_batch", position.since)), order, invites)
         if missed or late or following != position:  # the very first position is worth saving, too: from now on nothing is before our time
             await self._context.publish([*late, *arrivals], following.cursor())
+        self._position, self._missed = following, False
+        self._read(arrivals)
         if encryption is not None and news is not None:
             await encryption.step(encryption.late.done, read)
             await encryption.tend(news)
             await self._overdue()
-        await self._mark_read(arrivals)
         if invites:
-            following = replace(following, invites=await self._welcome.accept(invites))
-        return following
+            self._position = replace(following, invites=await self._welcome.accept(invites))
 
     async def _arrivals(self, answer: Mapping[str, Any], position: Position, missed: bool) -> tuple[list[Arrival], int]:
         rooms = mapping(answer.get("rooms"))
@@ -318,16 +342,22 @@ class Listening:
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
 
-    async def _mark_read(self, arrivals: Sequence[Arrival]) -> None:
-        """After the commit: people see that their words arrived. Nothing depends on it."""
-        newest = {said.address.chat: said.message for said in arrivals if isinstance(said, Inbound)}
-        if not newest:
-            return
-        try:
-            async with asyncio.timeout(RECEIPTS):
-                await asyncio.gather(*(self._client.has_read(room, message) for room, message in newest.items()))
-        except (ChannelError, TimeoutError) as failed:
-            log.info("%s: a read marker was not moved: %s", self._me, failed)
+    def _read(self, arrivals: Sequence[Arrival]) -> None:
+        """After the commit: people see that their words arrived. Nothing depends on it, so nothing waits for it."""
+        self._markers.update({str(said.address.chat): str(said.message) for said in arrivals if isinstance(said, Inbound)})
+        if self._markers:
+            self._marked.set()
+
+    async def _mark_read(self) -> None:
+        while True:
+            await self._marked.wait()
+            self._marked.clear()
+            newest, self._markers = self._markers, {}
+            try:
+                async with asyncio.timeout(RECEIPTS):
+                    await asyncio.gather(*(self._client.has_read(room, message) for room, message in newest.items()))
+            except (ChannelError, TimeoutError) as failed:
+                log.info("%s: a read marker was not moved: %s", self._me, failed)
 
     def _read_direct(self, content: Mapping[str, Any]) -> None:
         self._rooms.direct = frozenset(room for rooms in content.values() for room in list_of(rooms) if isinstance(room, str))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from channels.contract import Address, Attachment, ChatId, Edited, Options, Outbound, PersonId, Reacted
 from channels.errors import AuthFailed, NotReady, Rejected
 from channels.matrix.adapter import Matrix
+from channels.matrix.client import Pace
 from channels.matrix.settings import MatrixSettings
 from channels.testing import FakeContext
 from tests.conformance.channels.stage import deliver, eventually, live, place, texts
@@ -223,7 +225,7 @@ async def test_malformed_events_are_survived(rig: MatrixRig, context: FakeContex
         await texts(context, 1, task)
         for event in broken:
             rig.proxy.repeat(room, event)
-        await eventually(_nothing_left(rig), bool)
+        await eventually(_nothing_of(rig.proxy.repeats), bool)
         await rig.says("after")
         assert await texts(context, 2, task) == ["before", "after"]
     assert len(list((context.state / "malformed").iterdir())) == 5  # the others can be read and say nothing
@@ -242,9 +244,55 @@ async def test_a_garbled_sync_is_kept_aside_and_the_next_good_one_is_heard(rig: 
     assert kept.read_bytes() == answer[:4096]
 
 
-def _nothing_left(rig: MatrixRig) -> Callable[[], Awaitable[bool]]:
+@pytest.mark.parametrize(("kind", "value"), [("limit", 0.2), ("status", 502), ("reset", None), ("mute", None)])
+@pytest.mark.fault(20, 23)
+async def test_one_sync_that_fails_does_not_cost_the_connection(rig: MatrixRig, context: FakeContext, kind: str, value: object) -> None:
+    channel = rig.channel(pace=Pace(poll=5, slack=0.5))
+    async with channel.connect():
+        task = asyncio.create_task(channel.receive(context))
+        await rig.says("before")
+        await texts(context, 1, task)
+        rig.proxy.trouble(kind, value)
+        await rig.says("after")
+        assert await texts(context, 2, task) == ["before", "after"]
+        assert not task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert sum(path.endswith("/whoami") for _, path in rig.proxy.requests) == 1, "it was connected once"
+
+
+@pytest.mark.fault(23)
+async def test_a_sync_waits_as_long_as_it_was_asked_to(rig: MatrixRig, context: FakeContext) -> None:
+    async with live(rig.channel(), context) as task:
+        await rig.says("before")
+        await texts(context, 1, task)
+        rig.proxy.trouble("limit", 1.0)
+        await eventually(_nothing_of(rig.proxy.troubles), bool)
+        limited, asked = time.monotonic(), len(rig.proxy.requests)
+        await rig.says("after")
+        assert await texts(context, 2, task) == ["before", "after"]
+        assert time.monotonic() - limited > 0.9, rig.proxy.requests[asked:]
+
+
+@pytest.mark.fault(22)
+async def test_a_mute_homeserver_is_noticed_and_nothing_is_missed(rig: MatrixRig, context: FakeContext) -> None:
+    channel = rig.channel(pace=Pace(poll=0.2, slack=0.3, soon=0.05))
+    async with channel.connect():
+        await rig.says("before")
+        task = asyncio.create_task(channel.receive(context))
+        await texts(context, 1, task)
+        rig.proxy.mute = True
+        await rig.says("meanwhile")
+        with pytest.raises(NotReady, match="did not answer"):
+            await asyncio.wait_for(task, 20)
+    rig.proxy.mute = False
+    async with live(channel, context) as again:
+        assert await texts(context, 2, again) == ["before", "meanwhile"]
+
+
+def _nothing_of(kept: Collection[object]) -> Callable[[], Awaitable[bool]]:
     async def look() -> bool:
-        return not rig.proxy.repeats
+        return not kept
 
     return look
 

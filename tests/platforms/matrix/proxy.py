@@ -30,6 +30,8 @@ class Proxy:
     faults: deque[tuple[str, Any]] = field(default_factory=deque)
     repeats: deque[tuple[str, dict[str, Any]]] = field(default_factory=deque)  # (room, event) that a sync delivers once more
     garbage: deque[bytes] = field(default_factory=deque)  # what the next syncs are answered with
+    troubles: deque[tuple[str, Any]] = field(default_factory=deque)  # what the next syncs meet: limit SECONDS, status CODE, reset, mute
+    mute: bool = False  # every sync is accepted and never answered
     typing: list[bool] = field(default_factory=list)  # what the bot said of itself, newest last
     revoked: bool = False
     weather: Weather | None = None
@@ -73,6 +75,11 @@ class Proxy:
 
     def repeat(self, room: str, event: dict[str, Any]) -> None:
         self.repeats.append((room, event))
+        self._wake.set()
+
+    def trouble(self, kind: str, value: Any = None) -> None:
+        """The next sync meets it; the one that waits comes back at once."""
+        self.troubles.append((kind, value))
         self._wake.set()
 
     def babble(self, *answers: bytes) -> None:
@@ -124,6 +131,17 @@ class Proxy:
     async def _sync(self, request: web.BaseRequest) -> web.StreamResponse:
         """The homeserver's own answer, or at once one with an event it has delivered before."""
         self._wake.clear()
+        kind, value = self.troubles.popleft() if self.troubles else ("mute" if self.mute else "", None)
+        match kind:
+            case "limit":
+                return _limited(value)
+            case "status":
+                return _error(value, "M_UNKNOWN", "Internal server error")
+            case "reset":
+                assert request.transport is not None
+                request.transport.abort()
+            case "mute":
+                await asyncio.Event().wait()  # until the client hangs up
         if self.garbage:
             return web.Response(body=self.garbage.popleft(), content_type="application/json")
         if self.repeats and "since" in request.query:

@@ -14,6 +14,7 @@ from aiohttp import ClientSession
 
 from channels.contract import Channel, Options
 from channels.matrix.adapter import Matrix
+from channels.matrix.client import Pace
 from channels.matrix.settings import MatrixSettings
 from tests.conformance.rig import Visible
 from tests.platforms.matrix.person import Person
@@ -44,10 +45,10 @@ class MatrixRig:
         more = {"encryption": True} if self.encrypted else {}
         return {"enabled": True, "homeserver": self.proxy.url, "user": self.bot.user, "access_token": self.bot.token, **more}
 
-    def channel(self, options: Options | None = None) -> Channel:
+    def channel(self, options: Options | None = None, pace: Pace | None = None) -> Channel:
         """With encryption, ``options.state`` is where its keys live."""
         keys = {key: value for key, value in self.settings().items() if key != "enabled"}
-        return Matrix(MatrixSettings(**keys), options or Options())
+        return Matrix(MatrixSettings(**keys), options or Options(), pace)
 
     async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
         content: dict[str, Any] = {"msgtype": "m.text", "body": text, "m.mentions": {}}
