@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
@@ -168,7 +169,7 @@ class Executor:
     async def _run(self, prepared: _Prepared, one: OpenCall, ledger: Ledger, context: CallContext) -> ToolOutput:
         call, footprint = prepared.call, prepared.footprint
         async with AsyncExitStack() as stack:
-            for path in sorted(set(footprint.writes)):  # calls that write the same path never overlap
+            for path in _written(footprint):  # calls that write the same path never overlap
                 await stack.enter_async_context(self._writing.setdefault(path, asyncio.Lock()))
             self._failpoint("tool.before")
             if footprint.effect in ("once", "repeatable") and not one.started:
@@ -198,6 +199,11 @@ async def _contained(prepared: _Prepared, context: CallContext) -> ToolOutput:
 
 def _error(call: ToolCall, text: str) -> ToolOutput:
     return ToolOutput(ToolResult(call.id, text, error=True))
+
+
+def _written(footprint: Footprint) -> list[Path]:
+    """What is written, each file under its true name, in an order in which two calls never wait for each other."""
+    return sorted({Path(os.path.realpath(path)) for path in footprint.writes})
 
 
 def _unknown(name: str, there: Sequence[str]) -> str:

@@ -46,9 +46,20 @@ class Spill:
         self._quiet, self._half = quiet, half
         self._waiting = bytearray()
         self._file: int | None = None
+        self._broken: OSError | None = None
         self.total = 0
 
     def feed(self, data: bytes) -> None:
+        """What the disk does not take is lost here only: the command goes on, ``finish`` raises why."""
+        if self._broken is not None:
+            return
+        try:
+            self._feed(data)
+        except OSError as error:
+            self._broken = error
+            self.drop()
+
+    def _feed(self, data: bytes) -> None:
         if self._file is None:
             if self.total + len(data) <= self._quiet:
                 self._waiting += data
@@ -69,13 +80,19 @@ class Spill:
             self.total += written
             view = view[written:]
 
+    @property
+    def cut(self) -> int:
+        """Bytes in the middle that the file does not hold."""
+        return max(0, self.total - 2 * self._half)
+
     def finish(self) -> str | None:
-        """The finished file's path, None when the stream was short."""
+        """The finished file's path, None when the stream was short. Raises OSError when it could not be kept."""
+        if self._broken is not None:
+            raise self._broken
         if self._file is None:
             return None
-        cut = self.total - 2 * self._half
-        if cut > 0:
-            self._straighten(cut)
+        if self.cut:
+            self._straighten(self.cut)
         os.fsync(self._file)
         os.close(self._file)
         self._file = None

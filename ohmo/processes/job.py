@@ -33,7 +33,8 @@ class Output:
 @record
 class JobEnded:
     """``code`` or ``signal``, never both. ``reason``: why we ended it ("timeout", "keyboard", "stopped"), "" when it ended by itself.
-    ``left``: processes it had left running, ended by us. ``problem``: why there is no spill file though there should be one."""
+    ``left``: processes it had left running, ended by us. ``problem``: why there is no spill file though there should be one.
+    ``cut``: bytes in the middle that the spill file does not hold."""
 
     output: Output
     code: int | None
@@ -42,6 +43,7 @@ class JobEnded:
     left: int
     spill: Path | None
     problem: str = ""
+    cut: int = 0
 
 
 class Job:
@@ -123,4 +125,5 @@ def _ended(report: dict[str, Any]) -> JobEnded:
         left=report["left"],
         spill=Path(report["spill"]) if report["spill"] else None,
         problem=report["problem"],
+        cut=report["cut"],
     )

@@ -213,6 +213,7 @@ class Keeper:
                 "reason": self._reason,
                 "left": self._left,
                 "spill": spill,
+                "cut": self._spill.cut,
                 "problem": problem,
             },
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from ohmo.tools.jobs import Background
 from ohmo.tools.keyboard import waits_for_keyboard
 from ohmo.tools.shown import share, shown
 from ohmo.tools.workbench import Workbench
+
+LEAST_SPILL = 16 * 1024 * 1024
 
 
 class BashInput(BaseModel):
@@ -73,7 +76,13 @@ class Bash:
             timeout=None if arguments.run_in_background else seconds,
             keep=self._limits.bash_output,
             terminal=self._bench.terminal and not arguments.run_in_background,
+            spill_half=self._spill_room() // 2,
         )
+
+    def _spill_room(self) -> int:
+        """Bytes of output that are kept whole: a tenth of the free disk, within bounds. A command that never stops talking must not fill it."""
+        free = shutil.disk_usage(self._bench.spill).free
+        return max(LEAST_SPILL, min(self._limits.spill, free // 10))
 
     async def _background(self, arguments: BashInput, context: CallContext) -> ToolOutput:
         self._bench.background.check(context.thread)
@@ -92,7 +101,8 @@ class Bash:
 
 def told(ended: JobEnded, room: int) -> str:
     """The outputs within ``room`` bytes, then how it ended."""
-    where = f"; whole output: {ended.spill}" if ended.spill else f"; {ended.problem}" if ended.problem else ""
+    much = f"all but {ended.cut} bytes in the middle" if ended.cut else "whole output"
+    where = f"; {much}: {ended.spill}" if ended.spill else f"; {ended.problem}" if ended.problem else ""
     parts = streams(ended.output.out, ended.output.err, room, where)
     parts.append(_end(ended))
     return "\n".join(part for part in parts if part) or "(no output)"

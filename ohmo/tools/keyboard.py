@@ -30,12 +30,12 @@ _REPLS: dict[str, str] = {
 }
 _INSTALLERS: dict[str, tuple[frozenset[str], tuple[str, ...], str]] = {  # verbs, flags that answer, the flag to name
     "apt": (
-        frozenset(["install", "remove", "purge", "upgrade", "full-upgrade", "dist-upgrade", "autoremove"]),
+        frozenset(["install", "remove", "purge", "upgrade", "full-upgrade", "dist-upgrade", "autoremove", "build-dep"]),
         ("-y", "--yes", "--assume-yes", "-qq"),
         "-y",
     ),
     "apt-get": (
-        frozenset(["install", "remove", "purge", "upgrade", "dist-upgrade", "autoremove"]),
+        frozenset(["install", "remove", "purge", "upgrade", "dist-upgrade", "autoremove", "build-dep"]),
         ("-y", "--yes", "--assume-yes", "-qq"),
         "-y",
     ),
@@ -46,8 +46,7 @@ _INSTALLERS: dict[str, tuple[frozenset[str], tuple[str, ...], str]] = {  # verbs
     "conda": (frozenset(["install", "create", "remove", "update"]), ("-y", "--yes"), "--yes"),
     "mamba": (frozenset(["install", "create", "remove", "update"]), ("-y", "--yes"), "--yes"),
     "pip": (frozenset({"uninstall"}), ("-y", "--yes"), "--yes"),
-    "pip3": (frozenset({"uninstall"}), ("-y", "--yes"), "--yes"),
-    "npm": (frozenset(["create", "init"]), ("-y", "--yes"), "--yes"),
+    "npm": (frozenset(["create", "init", "exec", "x"]), ("-y", "--yes", "--no"), "--yes"),
     "pnpm": (frozenset({"create"}), ("-y", "--yes"), "--yes"),
     "yarn": (frozenset(["create", "init"]), ("-y", "--yes"), "--yes"),
     "bun": (frozenset(["create", "init"]), ("-y", "--yes"), "--yes"),
@@ -69,6 +68,8 @@ def waits_for_keyboard(script: Script) -> str | None:
 
 def _reason(simple: Simple) -> str:
     name, arguments = simple.name, simple.words[1:]
+    if re.fullmatch(r"python[\d.]*", name) and arguments[:2] == ("-m", "pip"):
+        name, arguments = "pip", arguments[2:]
     fed = bool(simple.stdin) or any(redirect.kind == "read" for redirect in simple.redirects)
     if {"--help", "--version"} & set(arguments):
         return ""
@@ -82,9 +83,11 @@ def _reason(simple: Simple) -> str:
         return "use -b -n 1" if name == "top" else "it needs a screen"
     if name == "watch":
         return "run the command once"
-    installer = _INSTALLERS.get(name)
+    installer = _INSTALLERS.get(re.sub(r"[\d.]+$", "", name))
     if installer is not None:
-        return _installer(arguments, *installer)
+        return "" if fed else _installer(arguments, *installer)
+    if name == "git" and any(each.startswith(("GIT_SEQUENCE_EDITOR", "GIT_EDITOR")) for each in simple.assigned):
+        return ""
     special = _SPECIAL.get(name)
     if special is not None:
         return special(arguments, fed)
@@ -115,7 +118,9 @@ def _installer(arguments: tuple[str, ...], verbs: frozenset[str], answers: tuple
     return ""
 
 
-def _npx(arguments: tuple[str, ...], _fed: bool) -> str:
+def _npx(arguments: tuple[str, ...], fed: bool) -> str:
+    if fed:
+        return ""
     before: list[str] = []
     for word in arguments:
         if not word.startswith("-"):

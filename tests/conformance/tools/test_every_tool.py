@@ -33,6 +33,18 @@ GOOD: dict[str, dict[str, Any]] = {
     "AskUser": {"question": "why?", "choices": ["a", "b"]},
     "ToolSearch": {"query": "select:BashOutput"},
 }
+SURFACE = {  # what models and people already know these by
+    "Read": "file_path offset limit char_offset",
+    "Write": "file_path content",
+    "Edit": "file_path old_string new_string replace_all",
+    "Bash": "command timeout run_in_background description",
+    "Glob": "pattern path",
+    "Grep": "pattern path glob type output_mode -i -n -A -B -C head_limit multiline",
+    "WebFetch": "url prompt",
+    "TodoWrite": "todos",
+    "AskUser": "question choices",
+    "ToolSearch": "query",
+}
 
 
 @pytest.fixture
@@ -60,6 +72,13 @@ def nodes(schema: object) -> list[dict[str, Any]]:
 def test_the_nine_are_there_and_every_tool_is_tried_here(tools: dict[str, Tool[Any]]) -> None:
     assert set(tools) >= NINE
     assert set(tools) == set(GOOD)
+
+
+def test_arguments_have_the_names_that_are_known(tools: dict[str, Tool[Any]]) -> None:
+    shown = {spec.name: spec.schema["properties"] for spec in tool_specs(tools)}
+    for name, arguments in SURFACE.items():
+        assert isinstance(shown[name], dict)
+        assert sorted(shown[name]) == sorted(arguments.split())
 
 
 def test_the_model_sees_flat_and_short_schemas(tools: dict[str, Tool[Any]]) -> None:

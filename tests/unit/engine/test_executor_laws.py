@@ -27,7 +27,7 @@ Effect = Literal["none", "house", "repeatable", "once"]
 
 class Input(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    path: str = Field(default="/x", max_length=100)
+    path: str = Field(default="/x", max_length=300)
 
 
 class Doing:
@@ -202,7 +202,7 @@ async def test_an_unknown_tool_names_the_known_ones() -> None:
 
 async def test_arguments_that_do_not_fit_name_the_field() -> None:
     ledger = Notebook()
-    await execute(Doing(fine), ledger, opened(values={"path": "x" * 101}))
+    await execute(Doing(fine), ledger, opened(values={"path": "x" * 301}))
     assert "path" in ledger.results[0].text
 
 
@@ -298,6 +298,25 @@ async def test_calls_that_write_the_same_path_never_overlap() -> None:
     await execute(Doing(writes), ledger, *[opened(number, {"path": f"/{number % 3}"}) for number in range(30)])
     assert [result.error for result in ledger.results] == [False] * 30
     assert together == 3
+
+
+async def test_one_file_under_two_names_is_one_path(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    running = most = 0
+
+    async def writes(given: Input, context: CallContext) -> ToolOutput:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        running -= 1
+        return ToolOutput(ToolResult(context.call, "fine"))
+
+    names = (tmp_path / "real" / "a", tmp_path / "link" / "a", tmp_path / "real" / ".." / "link" / "a")
+    await execute(Doing(writes), Notebook(), *[opened(number, {"path": str(name)}) for number, name in enumerate(names)])
+    assert most == 1
 
 
 async def test_a_cancelled_turn_leaves_no_tool_running() -> None:

@@ -175,6 +175,28 @@ async def test_long_output_keeps_both_ends_cut_at_lines_and_spills_the_whole(cal
     assert result.spill.stat().st_mode & 0o777 == 0o600
 
 
+async def test_an_output_of_many_megabytes_is_kept_whole(call: Call) -> None:
+    result = await call("Bash", command="seq -f %015.0f 1 2000000")
+    assert result.spill is not None
+    assert "whole output" in result.text
+    assert result.spill.stat().st_size == 32_000_000
+
+
+async def test_an_output_beyond_every_bound_says_what_its_file_lacks(bench: Workbench, context: CallContext) -> None:
+    tool = load_tools(replace(bench, limits=replace(bench.limits, spill=1)))["Bash"]
+    output = await tool.run(
+        tool.input.model_validate({"command": "seq -f %015.0f 1 2000000"}), replace(context, deadline=time.monotonic() + 300)
+    )
+    assert f"all but {32_000_000 - 16 * 1024 * 1024} bytes in the middle: {output.result.spill}" in output.result.text
+
+
+async def test_a_disk_that_takes_no_spill_file_loses_only_that(tmp_path: Path) -> None:
+    order = Command(("seq", "1", "100000"), tmp_path, {"PATH": "/usr/bin:/bin"}, tmp_path / "gone" / "spill.txt", 100)
+    ended = await ProcessRunner().run(order, lambda _: None)
+    assert (ended.code, ended.output.out.total, ended.spill) == (0, 588_895, None)
+    assert "No such file" in ended.problem
+
+
 async def test_short_errors_survive_long_output(call: Call) -> None:
     result = await call("Bash", command="echo important >&2; seq 1 100000")
     assert "[stderr]\nimportant" in result.text
@@ -182,11 +204,14 @@ async def test_short_errors_survive_long_output(call: Call) -> None:
 
 async def test_a_huge_output_costs_little_memory_and_keeps_both_ends_on_disk(bench: Workbench, tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    command = "echo first; head -c 300000000 /dev/zero | tr '\\0' 'x'; echo; echo last"
+    command = "echo first; head -c 1000000000 /dev/zero; echo; grep VmHWM /proc/$PPID/status; echo last"
     order = Command(("bash", "-c", command), tmp_path, {"PATH": "/usr/bin:/bin"}, tmp_path / "spill.txt", 100)
     ended = await ProcessRunner().run(order, lambda _: None)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert ended.output.out.total == 300000000 + 12
+    peak = re.search(rb"VmHWM:\s+(\d+) kB\n", ended.output.out.tail)  # of the keeper, which is another process
+    assert peak is not None
+    assert int(peak[1]) * 1024 < 20_000_000
+    assert ended.output.out.total == 1_000_000_000 + 12 + len(peak[0])
     assert (after - before) * 1024 < 20_000_000
     assert ended.spill is not None
     with ended.spill.open("rb") as file:
@@ -291,6 +316,14 @@ KEYBOARD = {
     "yarn create vite": "--yes",
     "bun create x": "--yes",
     "pip uninstall x": "--yes",
+    "pip3.11 uninstall x": "--yes",
+    "python3 -m pip uninstall x": "--yes",
+    "npm exec create-vite": "--yes",
+    "env A=1 npm create vite": "--yes",
+    "git rebase --interactive main": "-i",
+    "more a.py": "Read",
+    "emacs a.py": "Edit",
+    "apt build-dep x": "-y",
     "apt install x": "-y",
     "sudo -n apt-get install x": "-y",
     "cd x && apt-get upgrade": "-y",
@@ -347,6 +380,11 @@ FINE = [
     "less --help",
     "read x < file",
     "git rebase main",
+    "GIT_SEQUENCE_EDITOR=: git rebase -i --autosquash main",
+    "yes | apt install x",
+    "python3 -m pip uninstall -y x",
+    "python3 -m pip install x",
+    "npm exec --yes create-vite",
 ]
 
 
