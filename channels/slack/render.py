@@ -14,9 +14,10 @@ from channels.slack.mrkdwn import NOTHING, escape, mrkdwn
 from channels.slack.tables import apart, blocks
 from channels.text import split_markdown
 
-# chat.postMessage truncates at 40 000 characters, chat.update refuses more than 4 000: every post must stay editable.
-MAX_TEXT = 3900
-MAX_SECTION = 2900  # Block Kit, section: 3 000 characters of text
+# chat.postMessage truncates at 40 000 characters, chat.update refuses more than 4 000 (its page says characters; Slack counts the
+# bytes of the escaped UTF-8): every post must stay editable.
+MAX_TEXT = 3900  # bytes
+MAX_SECTION = 2900  # bytes; Block Kit, section: 3 000 characters of text
 MAX_LABEL = 75  # Block Kit, button: text
 MAX_BUTTONS = 25  # Block Kit, actions: elements
 MAX_STREAM = 12_000  # chat.startStream: markdown_text
@@ -71,8 +72,13 @@ def mark(part: Part) -> Part:
 
 def draft(text: str) -> dict[str, Any]:
     """A newer text of a message that is still being written: its head, as much as one message holds."""
-    pieces = split_markdown(clean(text), lambda piece: len(mrkdwn(piece)) <= MAX_TEXT)
-    return _message(mrkdwn(pieces[0]) if pieces else _NOTHING_SAID, mrkdwn_on=True)
+    pieces = split_markdown(clean(text), lambda piece: size(mrkdwn(piece)) <= MAX_TEXT)
+    return {"text": mrkdwn(pieces[0]) if pieces else _NOTHING_SAID, "blocks": []}
+
+
+def size(text: str) -> int:
+    """As chat.update counts: bytes of UTF-8."""
+    return len(text.encode())
 
 
 def _bodies(outbound: Outbound) -> list[dict[str, Any]]:
@@ -82,12 +88,12 @@ def _bodies(outbound: Outbound) -> list[dict[str, Any]]:
     rendered = escape if outbound.plain else mrkdwn
     calls = " ".join(f"<@{person}>" for person in outbound.mentions if re.fullmatch(r"[UW][A-Z0-9]+", person))
     most = MAX_SECTION if outbound.choices else MAX_TEXT
-    room = most - len(calls) - 1
+    room = most - size(calls) - 1
     parts = [text] if outbound.plain else apart(text)
     bodies = [
         body
         for part in parts
-        for piece in split_markdown(part, lambda piece: len(rendered(piece)) <= room)
+        for piece in split_markdown(part, lambda piece: size(rendered(piece)) <= room)
         for body in _said(piece, rendered(piece), room, outbound)
     ] or [_message(_NOTHING_SAID, mrkdwn_on=not outbound.plain)]
     if calls:
@@ -110,7 +116,13 @@ def _said(source: str, text: str, room: int, outbound: Outbound) -> list[dict[st
 
 def _cut(text: str, most: int) -> list[str]:
     """A last resort for a piece that no boundary could make fit."""
-    return [text[at : at + most] for at in range(0, len(text), most)] if len(text) > most else [text]
+    pieces: list[str] = []
+    rest = text.encode()
+    while len(rest) > most:
+        head = rest[:most].decode(errors="ignore")  # a character that was cut goes into the next piece
+        pieces.append(head)
+        rest = rest[size(head) :]
+    return [*pieces, rest.decode()]
 
 
 def _message(text: str, *, mrkdwn_on: bool) -> dict[str, Any]:
@@ -142,8 +154,8 @@ def _where(address: Address) -> dict[str, Any]:
 
 
 def _editing(body: dict[str, Any]) -> dict[str, Any]:
-    """chat.update knows neither unfurling nor ``mrkdwn``; a text without blocks removes the buttons of before."""
-    return {name: value for name, value in body.items() if name in {"text", "blocks"}}
+    """chat.update knows neither unfurling nor ``mrkdwn``. Blocks that are not named stay, buttons with them; an empty list takes them away."""
+    return {"text": body["text"], "blocks": body.get("blocks", [])}
 
 
 def _part(kind: Literal["post", "edit", "delete", "file"], body: dict[str, Any], target: MessageId | None = None) -> Part:

@@ -118,7 +118,7 @@ async def test_where_the_app_is_no_member_the_answer_goes_to_the_person_alone(
     assert slack.answers(url) == [{"response_type": "ephemeral", "text": "*fine*", "mrkdwn": True}]
     (edit,) = channel.render(Outbound(place, "better", replaces=((await channel.send(channel.render(Outbound(place, "well"))[0], "k.2")),)))
     await channel.send(edit, "k.3")
-    assert slack.answers(url)[-1] == {"response_type": "ephemeral", "replace_original": True, "text": "better"}
+    assert slack.answers(url)[-1] == {"response_type": "ephemeral", "replace_original": True, "text": "better", "blocks": []}
     assert message.startswith("E")
 
 

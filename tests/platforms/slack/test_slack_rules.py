@@ -122,6 +122,7 @@ async def history_hides_replies(slack: SlackRig, http: aiohttp.ClientSession) ->
 async def long_texts_are_refused(slack: SlackRig, http: aiohttp.ClientSession) -> None:
     ts = (await api(slack, http, "chat.postMessage", channel="C0GROUP", text="x" * 4001))["ts"]
     assert (await api(slack, http, "chat.update", channel="C0GROUP", ts=ts, text="x" * 4001)).get("error") == "msg_too_long"
+    assert (await api(slack, http, "chat.update", channel="C0GROUP", ts=ts, text="字" * 1334)).get("error") == "msg_too_long"
     assert (await api(slack, http, "chat.postMessage", channel="C0GROUP", text="x" * 40_001)).get("error") == "msg_too_long"
 
 

@@ -197,14 +197,16 @@ class Workspace:
         return self.add(chat, row, args.get("thread_ts"))
 
     def update(self, chat: str, ts: object, args: Row) -> Row:
-        """chat.update: our own messages only, 4 000 characters; a text without blocks takes the old blocks away."""
+        """chat.update: our own messages only, 4 000 characters, counted in bytes; blocks that are not named stay, an empty list takes them away."""
         row = self._own(chat, ts, "cant_update_message")
         self._check(args, 4_000)
+        if self.rules.long_texts and len(args.get("text", "").encode()) > 4_000:
+            raise SlackError("msg_too_long")
         before = dict(row)
         row["text"] = args.get("text", row["text"])
-        if "blocks" in args:
+        if args.get("blocks"):
             row["blocks"] = args["blocks"]
-        elif "text" in args:
+        elif "blocks" in args:
             row.pop("blocks", None)
         if "metadata" in args:
             row["metadata"] = args["metadata"]

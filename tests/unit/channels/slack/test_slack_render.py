@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from channels.contract import Address, ChatId, Choice, MessageId, Outbound, Part, PersonId, Receipt, TopicId
 from channels.slack.mrkdwn import mrkdwn
-from channels.slack.render import MAX_TEXT, draft, mark, render
+from channels.slack.render import MAX_TEXT, draft, mark, render, size
 from tests.platforms.slack.workspace import check_blocks
 
 PLACE = Address("slack", "T1", ChatId("C1"), TopicId("1.0"))
@@ -93,7 +93,7 @@ def test_whatever_stands_in_tables_makes_blocks_that_slack_takes(cells: list[str
     rows = "".join(f"|{cell}|{cell[::-1]}|\n" for cell in cells)
     for body in bodies(*render(Outbound(PLACE, f"words\n\n|h|i|\n|-|-|\n{rows}"))):
         check_blocks(body.get("blocks", []))
-        assert len(body["text"]) <= MAX_TEXT
+        assert size(body["text"]) <= MAX_TEXT
 
 
 def test_code_cannot_close_its_own_fence() -> None:
@@ -109,7 +109,7 @@ def test_no_text_can_write_a_mention_or_an_empty_post(text: str) -> None:
         assert body["text"]
         assert "<!" not in body["text"]
         assert "<@" not in body["text"]
-        assert len(body["text"]) <= MAX_TEXT
+        assert size(body["text"]) <= MAX_TEXT
 
 
 def test_a_post_says_where_and_unfurls_nothing() -> None:
@@ -124,13 +124,13 @@ def test_plain_says_the_text_as_it_is_with_markup_switched_off() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["&" * 9000, "word " * 4000, "x" * 12_000, "|a|b|\n|-|-|\n" + "|<<<<|>>>>|\n" * 900, "```\n" + "&\n" * 3000 + "```"]
+    "text", ["&" * 9000, "word " * 4000, "字" * 9000, "👩‍👩‍👧‍👦" * 900,  "x" * 12_000, "|a|b|\n|-|-|\n" + "|<<<<|>>>>|\n" * 900, "```\n" + "&\n" * 3000 + "```"]
 )
 @pytest.mark.parametrize("plain", [False, True])
 def test_every_part_stays_within_what_can_still_be_edited(text: str, plain: bool) -> None:
     parts = render(Outbound(PLACE, text, plain=plain, choices=(Choice("y", "Yes"),)))
     for body in bodies(*parts):
-        assert len(body["text"]) <= MAX_TEXT
+        assert size(body["text"]) <= MAX_TEXT
         check_blocks(body.get("blocks", []))
     assert [any(block["type"] == "actions" for block in body.get("blocks", ())) for body in bodies(*parts)].count(True) == 1
     assert "blocks" in bodies(parts[-1])[0]
@@ -162,7 +162,7 @@ def test_replacing_edits_in_order_posts_the_rest_and_deletes_the_surplus() -> No
     assert [(part.kind, part.target) for part in fewer] == [("edit", "1.1"), ("delete", "1.2"), ("delete", "F00000001")]
     more = render(Outbound(PLACE, "word " * 3000, replaces=old[:1]))
     assert [part.kind for part in more] == ["edit", *["post"] * (len(more) - 1)]
-    assert set(bodies(more[0])[0]) == {"channel", "text"}
+    assert set(bodies(more[0])[0]) == {"channel", "text", "blocks"}
 
 
 def test_files_come_last_and_need_no_text() -> None:
@@ -192,7 +192,14 @@ def test_lone_surrogates_and_nul_do_not_reach_slack() -> None:
     assert body["text"] == "abc"
 
 
+def test_an_edit_names_its_blocks_because_slack_keeps_those_it_does_not_name() -> None:
+    shown = (Receipt(MessageId("1.0")),)
+    assert [body["blocks"] for body in bodies(*render(Outbound(PLACE, "Allowed once", replaces=shown)))] == [[]]
+    assert draft("so far")["blocks"] == []
+
+
 def test_a_draft_holds_as_much_as_one_message() -> None:
     assert draft("**so** far")["text"] == "*so* far"
-    assert len(draft("word " * 5000)["text"]) <= MAX_TEXT
+    assert size(draft("word " * 5000)["text"]) <= MAX_TEXT
+    assert size(draft("长句子。" * 5000)["text"]) <= MAX_TEXT
     assert draft("")["text"]
