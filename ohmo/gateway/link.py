@@ -35,7 +35,8 @@ class LinkSettings:
 @dataclass(slots=True)
 class Health:
     """What ``/readyz`` and ``ohmo status`` say of a channel. ``proved``: when the platform last took our credentials. ``probed``: it is asked on
-    purpose; else whatever is heard proves them, because it is the answer to a call."""
+    purpose; else whatever is heard proves them, because it is the answer to a call. Of the connection that is or was last: ``alive``: it was heard at
+    all; ``useful``: it brought something new, or took something we said."""
 
     state: ChannelState = "starting"
     detail: str = ""
@@ -46,14 +47,17 @@ class Health:
     probed: bool = False
     silence: timedelta | None = None
     since: datetime | None = None
+    alive: bool = False
+    useful: bool = False
 
     def connected(self, now: datetime, *, account: str, silence: timedelta | None, probed: bool) -> None:
         """The platform let us in just now."""
         self.state, self.detail, self.account = "connected", "", account
         self.silence, self.probed, self.since, self.proved = silence, probed, now, now
+        self.alive = self.useful = False
 
     def heard(self, now: datetime) -> None:
-        self.last_event = now
+        self.last_event, self.alive = now, True
         if not self.probed:
             self.proved = now
         if self.state != "connected":
@@ -61,6 +65,7 @@ class Health:
 
     def delivered(self, now: datetime) -> None:
         self.last_delivery = self.proved = now
+        self.alive = self.useful = True
 
     def report(self, now: datetime) -> ChannelStatus:
         """A connection that is open and worth nothing is not called connected."""
@@ -102,8 +107,9 @@ class LinkContext:
         saved = None
         if cursor is not None:
             saved = CursorSave(self._settings.name, self._account, cursor.name, cursor.value, self._generation)
-        await self._publish(arrivals, saved)
+        accepted = await self._publish(arrivals, saved)
         self.heard()
+        self._health.useful |= any(not one.duplicate for one in accepted)
 
     async def cursor(self, name: str) -> str | None:
         return await self._cursor(self._settings.name, self._account, name)

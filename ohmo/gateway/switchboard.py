@@ -29,7 +29,7 @@ LEASE = 15.0  # seconds
 PROBE = 300.0  # seconds between tries after the platform refused our credentials, and between questions whether it still takes them
 PROBE_LIMIT = 30.0  # seconds one such question may take
 STEADY = 120.0  # seconds of a connection that ends an incident
-USEFUL = 10.0  # seconds of a connection after which its loss is a new one: the next try comes soon again
+USEFUL = 10.0  # seconds of a connection that was heard, after which its loss is a new one: the next try comes soon again
 OPENING = 30  # seconds other channels get to connect before the owner is told through one of them
 TELL_AFTER = 5  # tries of a channel that cannot be reached before the owner hears of it
 SAY_LIMIT = 10.0  # seconds a word that nobody keeps may take
@@ -122,16 +122,17 @@ class Switchboard:
     async def _supervise(self, link: LinkSettings) -> None:
         health, attempt, pause = self._health[link.label], 0, 0.0
         while True:
-            error = await failure_of(self._life(link, health))
+            health.alive = health.useful = False
+            error = _first(await failure_of(self._life(link, health)))
             now = self._parts.now()
-            lived = now - self._since.pop(link.label, now)
-            if lived > max(USEFUL, pause):
+            lived = now - self._since.pop(link.label, now) if health.alive else 0.0
+            if lived > max(USEFUL, pause) or (health.useful and isinstance(error, ChannelError)):
                 attempt = 0
             if lived > STEADY:
                 for incident in ("auth", "down"):
                     self._parts.notices.over(f"{incident}:{link.label}")
             attempt += 1
-            pause = await self._fallen(link, health, _first(error), attempt)
+            pause = await self._fallen(link, health, error, attempt)
             await self._parts.sleep(pause)
 
     async def _fallen(self, link: LinkSettings, health: Health, error: Exception | None, attempt: int) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from gateway_words import SAFE, Clock, Odd, ended, ident, place, post, until
 
-from channels.contract import Address, Answer, Arrival, ChannelContext, Inbound, Person, PersonId
+from channels.contract import Address, Answer, Arrival, ChannelContext, Inbound, MessageId, Person, PersonId
 from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable
 from channels.testing import FakePlatform
 from ohmo.bus.events import EventStream
@@ -112,8 +112,9 @@ class Board:
             raise Unavailable("disk full")
         if cursor is not None:
             await self.store.accept([], cursor)
+        known = {arrival.key for arrival in self.published}
         self.published += arrivals
-        return []
+        return [Accepted("t", 1, arrival.key in known) for arrival in arrivals]
 
     def make(self, *names: str, seed: int = 1) -> Switchboard:
         links = [self.link(name) for name in names]
@@ -174,6 +175,13 @@ def counter(letter: str) -> Callable[[], str]:
 @pytest.fixture
 def board(clock: Clock, tmp_path: Path) -> Board:
     return Board(clock, tmp_path)
+
+
+def inbound(clock: Clock, key: str) -> Inbound:
+    return Inbound(
+        key=key, address=place(), person=Person(PersonId("ada"), "Ada"), at=clock(), order=key, message=MessageId(key), text="hello", private=True,
+        addressed=True,
+    )  # fmt: skip
 
 
 def state(board: Switchboard, name: str = "fake") -> str:
@@ -259,7 +267,7 @@ async def test_a_connection_that_falls_at_once_each_time_is_slowed_down_too(boar
 
 async def test_a_connection_that_was_of_use_is_tried_again_soon_however_often_it_falls(board: Board) -> None:
     async def falls(context: ChannelContext) -> None:
-        del context
+        context.heard()
         await board.time.sleep(20.0)
         raise NotReady("closed")
 
@@ -268,6 +276,42 @@ async def test_a_connection_that_was_of_use_is_tried_again_soon_however_often_it
         await board.time.run_to(600.0)
         assert board.connects() >= 28  # twenty seconds each, and never more than one or two between
         assert await board.notices() == []
+
+
+async def test_a_connection_on_which_nothing_was_ever_heard_was_of_no_use_however_long_it_stood(board: Board) -> None:
+    async def falls(context: ChannelContext) -> None:
+        del context
+        await board.time.sleep(10.5)  # as long as one waits for a hello
+        raise NotReady("no hello")
+
+    board.listens = falls
+    async with board.running("fake"):
+        await board.time.run_to(HOUR)
+        assert board.connects() <= 100
+
+
+async def test_a_connection_that_brought_a_message_is_tried_again_soon_however_short_it_was(board: Board) -> None:
+    said = iter(range(1000))
+
+    async def falls(context: ChannelContext) -> None:
+        await context.publish([inbound(board.clock, f"k{next(said)}")])
+        raise NotReady("closed by the platform")
+
+    board.listens = falls
+    async with board.running("fake"):
+        await board.time.run_to(30.0)
+        assert board.connects() >= 28
+
+
+async def test_what_came_before_makes_no_connection_useful(board: Board) -> None:
+    async def falls(context: ChannelContext) -> None:
+        await context.publish([inbound(board.clock, "k1")])
+        raise NotReady("closed by the platform")
+
+    board.listens = falls
+    async with board.running("fake"):
+        await board.time.run_to(HOUR)
+        assert board.connects() <= 101
 
 
 async def test_a_platform_that_asks_us_to_wait_before_connecting_is_left_alone_so_long(board: Board) -> None:

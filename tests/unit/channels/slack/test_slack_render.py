@@ -124,7 +124,16 @@ def test_plain_says_the_text_as_it_is_with_markup_switched_off() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["&" * 9000, "word " * 4000, "字" * 9000, "👩‍👩‍👧‍👦" * 900,  "x" * 12_000, "|a|b|\n|-|-|\n" + "|<<<<|>>>>|\n" * 900, "```\n" + "&\n" * 3000 + "```"]
+    "text",
+    [
+        "&" * 9000,
+        "word " * 4000,
+        "字" * 9000,
+        "👩‍👩‍👧‍👦" * 900,
+        "x" * 12_000,
+        "|a|b|\n|-|-|\n" + "|<<<<|>>>>|\n" * 900,
+        "```\n" + "&\n" * 3000 + "```",
+    ],
 )
 @pytest.mark.parametrize("plain", [False, True])
 def test_every_part_stays_within_what_can_still_be_edited(text: str, plain: bool) -> None:
