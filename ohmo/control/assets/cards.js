@@ -12,6 +12,7 @@ export class Cards {
     this.open = new Map();
     this.touched = new Set();
     this.pressed = new Map();
+    this.labels = new Set(); // of all buttons: the platform's courtesy of repeating one is of no use here, the card itself says it
   }
 
   async refresh(thread) {
@@ -35,6 +36,7 @@ export class Cards {
     box.className = "choices";
     const pressed = this.pressed.get(entry.row);
     for (const choice of entry.choices) {
+      this.labels.add(choice.label);
       const button = document.createElement("button");
       button.type = "button";
       button.className = `choice ${choice.style}`;

@@ -67,7 +67,7 @@ export class Conversation {
         this.transcript.show(this.fold.settle(data));
         break;
       case "notice":
-        this.page.toast(data.text);
+        if (!this.cards.labels.has(data.text)) this.page.toast(data.text);
         break;
       case "turn_started":
         this.turn = data.turn;

@@ -1,7 +1,9 @@
 // The history of one thread, item by item, into what is shown: messages with their edits, tool calls with their results. Pure.
 
 const ARGUMENT = ["file_path", "command", "pattern", "url", "query", "question", "description", "prompt", "path"];
-const NOT_ALLOWED = "Not allowed ("; // how the result of a denied call begins; of other refusals only the live event tells
+// How the results of calls begin that were not run (ohmo/engine/executor.py); of other refusals only the live event tells.
+const NOT_RUN = /^(?:Not allowed \(|There is no tool named |Interrupted by a restart before it ran|\w+: (?:the arguments do not fit; nothing was run|arguments are not valid JSON))/;
+const UNKNOWN = "Interrupted by a restart while it ran"; // refused to run again, and yet it ran
 
 /** One line about a tool call. */
 export function summary(name, given) {
@@ -125,7 +127,7 @@ export class Fold {
         return this.call(step.call, { state: "running" });
       case "call_result": {
         const { call, error, text } = step.result;
-        const refused = error && (this.byCall.get(call)?.state === "refused" || text.startsWith(NOT_ALLOWED));
+        const refused = error && !text.startsWith(UNKNOWN) && (this.byCall.get(call)?.state === "refused" || NOT_RUN.test(text));
         return this.call(call, { state: refused ? "refused" : error ? "failed" : "done", result: text });
       }
       case "compaction":

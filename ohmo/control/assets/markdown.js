@@ -81,7 +81,7 @@ function code_block(code, language) {
     setTimeout(() => copy.classList.remove("done"), 1200);
   });
   const head = el("figcaption", {}, el("span", {}, language), copy);
-  return el("figure", { class: "code" }, head, el("pre", { tabindex: "0" }, el("code", {}, code)));
+  return el("figure", { class: language ? "code" : "code bare" }, head, el("pre", { tabindex: "0" }, el("code", {}, code)));
 }
 
 function list(lines, at, into, depth) {

@@ -57,3 +57,23 @@ async def test_a_tool_that_fails_or_does_not_exist_is_one_clear_line(daemon: Dae
     await expect(page.locator("#transcript .agent").last).to_contain_text("Read")
     await send(page, "/help")
     await expect(page.locator("#transcript .agent").last).to_contain_text("/approve")
+
+
+async def test_a_call_that_was_not_run_is_called_so_after_a_reload_and_a_pressed_button_is_told_once(
+    daemon: Daemon, page: Page, pages: OpenPage
+) -> None:
+    await send(page, "run Write file_path=no.txt content=x")
+    await expect(page.locator("#count-approvals")).to_have_text("1")
+    second = await pages(page.url)
+    await expect(second.locator(".card.agent")).to_contain_text("no.txt")
+    await page.locator(".card.agent").get_by_role("button", name="Deny").click()
+    for one in (page, second):
+        await expect(one.locator("#transcript .agent").last).to_contain_text("Not allowed")
+        await expect(one.locator("#toast.shown")).to_have_count(0)  # the card itself says what was pressed
+    await expect(page.locator("#count-approvals")).to_be_hidden(timeout=5_000)  # not only when the page asks again, every ten seconds
+    await send(page, "run Edit file_path=3")
+    await expect(page.locator("#transcript .agent").last).to_contain_text("the arguments do not fit")
+    await expect(page.locator("#transcript .tool .state").last).to_have_text("not run")
+    await page.reload()
+    await expect(page.locator("#transcript .tool .state").last).to_have_text("not run")
+    assert not (daemon.workspace / "no.txt").exists()
