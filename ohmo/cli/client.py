@@ -17,6 +17,7 @@ from ohmo.config.home import find_home
 from ohmo.contracts.errors import OhmoError
 
 Json = dict[str, Any]
+NOT_TEXT = "what was said is not UTF-8 text; put it into a file of the workspace, and say its name"
 
 
 class NotRunning(OhmoError):
@@ -104,7 +105,7 @@ class Client:
             headers["Authorization"] = f"Bearer {self._token}"
         data = None
         if body is not None:
-            data, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
+            data, headers["Content-Type"] = _encoded(body), "application/json"
         try:
             link.request(method, path, data, headers)
             response = link.getresponse()
@@ -148,6 +149,13 @@ def connect(remote: str | None, environ: Mapping[str, str] = os.environ) -> Clie
     if not token:
         raise OhmoError("--remote needs the daemon's token: put the content of its run/token into OHMO_TOKEN")
     return Client(remote=remote, token=token)
+
+
+def _encoded(body: Mapping[str, object]) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:  # bytes of a pipe or of the command line that no text has
+        raise OhmoError(NOT_TEXT) from error
 
 
 def _reason(response: http.client.HTTPResponse) -> str:

@@ -46,7 +46,7 @@ class Commands(click.Group):
             import difflib
 
             if args[0] in _LATER:
-                raise click.UsageError(f"{args[0]} comes in a later version of ohmo", ctx)
+                raise click.UsageError(f"'ohmo {args[0]}' comes in a later version; ohmo --help shows what there is today")
             close = difflib.get_close_matches(args[0], known, n=1)
             hint = f", did you mean {close[0]}?" if close else ""
             raise click.UsageError(f"there is no command {args[0]!r}{hint}", ctx)

@@ -39,7 +39,7 @@ class Wishes:
 def prompt(text: str, wishes: Wishes, *, remote: str | None, config: Path | None) -> int:
     """The exit code: 0 answered, 1 failed, 3 something was refused because nobody was there to ask."""
     if text == "-":
-        text = sys.stdin.read()
+        text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
     if not text.strip():
         raise click.UsageError("-p needs a text to say")
     allowed = _allowed(wishes.allow)

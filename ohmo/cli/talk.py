@@ -9,12 +9,14 @@ from typing import Any
 
 import click
 
-from ohmo.cli.client import Client, Happening, Json
-from ohmo.cli.prompt import NO_MODEL, Wishes
+from ohmo.cli.client import NOT_TEXT, Client, Happening, Json
+from ohmo.cli.prompt import Wishes
 from ohmo.cli.show import clean, clean_text
+from ohmo.contracts.errors import OhmoError
 
 _LOOKS = ("turn_ended", "ready", "item")  # events after which the rows are looked at: events may be lost, rows may not
 _WORDS = {"y": "once", "yes": "once", "once": "once", "s": "session", "session": "session", "a": "always", "always": "always"}
+_NO_MODEL = "no model is connected, only the house itself answers (provider offline); docs/models.md says how to connect one"
 LEAVE = ("/exit", "/quit")
 Ask = Callable[[str], str | None]
 """Shows a prompt, returns the line without its end; None: nobody will type any more. Raises KeyboardInterrupt."""
@@ -26,6 +28,8 @@ def typed(prompt: str) -> str | None:
         return input(prompt if sys.stdin.isatty() else "")
     except EOFError:
         return None
+    except UnicodeDecodeError as error:
+        raise OhmoError(NOT_TEXT) from error
 
 
 class Talk:
@@ -48,7 +52,7 @@ class Talk:
                 f"ohmo {status['version']}, {clean(status['provider'])}. /help says what can be said, /exit leaves, Ctrl-C stops a turn."
             )
         if status["model"] == "offline":
-            click.echo(f"ohmo: {NO_MODEL}", err=True)
+            click.echo(f"ohmo: {_NO_MODEL}", err=True)
         if self._thread:
             self._seen = self._newest()
         while (line := self._line()) is not None and line.strip() not in LEAVE:

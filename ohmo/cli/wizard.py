@@ -62,7 +62,9 @@ class Wizard:
         answers = merged(answers, self._channels(wishes, answers))
         answers = self._defaults(merged(answers, self._owner(wishes, answers)))
         texts, after = self._texts(answers)
-        done = furnish(home, answers, taken.pages if taken else {}, taken.notes if taken else {}, texts, beside=taken is not None)
+        imported = taken.answers.secrets if taken is not None else {}
+        pages, notes = (taken.pages, taken.notes) if taken is not None else ({}, {})
+        done = furnish(home, answers, pages, notes, texts, beside=taken is not None, imported=imported)
         self._report(done, said=wishes != Wishes())
         for line in taken.told if taken is not None else ():
             click.echo(f"note    {line}")
@@ -230,7 +232,7 @@ class Wizard:
     # afterwards
     def _report(self, done: list[Done], *, said: bool) -> None:
         for one in done:
-            words = f": {one.wanted}" if one.what == "added" else ""
+            words = f": {one.wanted}" if one.path.name == ".env" and one.wanted else ""
             click.echo(f"{one.what:7} {one.path}{words}")
             if one.what == "kept" and one.wanted and said and one.path.suffix == ".yaml":
                 click.echo(f"        you edited {one.path.name}, so it stays; with what was asked for it would read:")
@@ -244,7 +246,7 @@ class Wizard:
         except ConfigError as error:
             lines = str(error).splitlines()
             for line in lines:
-                click.echo(f"missing {line}")
+                click.echo(f"{'missing' if 'missing secret' in line else 'wrong  '} {line}")
                 for name in answers.channels:
                     if f"channels.{name}." in line and name in self._manifests:
                         asks = platforms.setup_of(self._manifests[name]).asks

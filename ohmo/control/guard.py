@@ -18,6 +18,7 @@ from ohmo.control.answers import Refusal, answer
 from ohmo.control.keys import Keys
 
 OPEN = ("/", "/login", "/healthz", "/readyz", "/favicon.svg", "/api/v1/known")  # say nothing that is not public
+TOO_LARGE = "that is larger than the {most} MiB a request may have; put it into a file of the workspace and say its name, or attach it"
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "manifest-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
@@ -53,6 +54,8 @@ class Guard:
                 response.headers["Retry-After"] = "1"
             except OhmoError as error:
                 response = answer({"error": str(error)}, status=500)
+            except web.HTTPRequestEntityTooLarge as error:
+                response = answer({"error": TOO_LARGE.format(most=request.client_max_size // 2**20)}, status=error.status)
             except web.HTTPException as error:
                 if error.status < 400:
                     raise

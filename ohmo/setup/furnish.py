@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from channels.record import record
@@ -37,9 +38,10 @@ def furnish(
     documents: Mapping[str, str],
     *,
     beside: bool = False,
+    imported: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Done]:
     """``pages``: texts instead of the first ones; ``notes``: files for ``memory/``; ``documents``: texts for the platforms' own pages, under ``setup/``.
-    ``beside``: another program's files lie in the home and stay as they are."""
+    ``beside``: another program's files lie in the home and stay as they are; ``imported``: secrets of it, which replace no value of ``.env``."""
     home.prepare(beside=beside)
     record = _Record(home.root / "state" / "init.json")
     record.answers = answers
@@ -54,7 +56,7 @@ def furnish(
         path.parent.mkdir(mode=0o700, exist_ok=True)
         done.append(_written(path, text, record))
     if answers.secrets:
-        done.append(_secrets(env_file(home), answers.secrets))
+        done += _secrets(env_file(home), answers.secrets, imported)
     record.save()
     return done
 
@@ -107,18 +109,24 @@ def _written(path: Path, text: str, record: _Record, *, anew: bool = True) -> Do
     return Done("kept", path, text)
 
 
-def _secrets(path: Path, secrets: Mapping[str, str]) -> Done:
-    """Appended; a name that stands there already keeps its value."""
+def _secrets(path: Path, secrets: Mapping[str, str], imported: Mapping[str, str]) -> list[Done]:
+    """Who names a secret now means it: its line is written anew, or appended. One that is only imported keeps the value that stands there."""
     there = read(path)
     for name, value in secrets.items():
         if not name.isidentifier() or len(f"{value}.".splitlines()) != 1 or "\0" in value:
             raise ConfigError(
                 f"{name[:60]}: its value holds a line break or a zero byte; .env would read it as other variables. Copy it again"
             )
-    fresh = {name: value for name, value in secrets.items() if name not in there}
-    if not fresh:
-        return Done("kept", path)
+    fresh = [name for name in secrets if name not in there]
+    other = [name for name in secrets if name in there and there[name] != secrets[name] != imported.get(name)]
+    if not fresh and not other:
+        return [Done("kept", path)]
     text = path.read_text(encoding="utf-8") if path.exists() else "# secrets of ohmo, read at start; nobody else may read this file\n"
-    text = text if text.endswith("\n") else text + "\n"
-    write_whole(path, text + "".join(f'{name}="{value}"\n' for name, value in fresh.items()))
-    return Done("added", path, ", ".join(fresh))
+    lines = [line for line in text.splitlines() if _named(line) not in other]
+    write_whole(path, "".join(f"{line}\n" for line in (*lines, *(f'{name}="{secrets[name]}"' for name in (*other, *fresh)))))
+    return [Done(what, path, ", ".join(names)) for what, names in (("changed", other), ("added", fresh)) if names]
+
+
+def _named(line: str) -> str:
+    """The variable that a line of ``.env`` sets; "" for a comment."""
+    return line.strip().removeprefix("export ").partition("=")[0].strip() if "=" in line else ""

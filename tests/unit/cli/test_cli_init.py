@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from ohmo.config.envfile import read
 from tests.platforms.model.script import Turn
 from tests.platforms.model.server import ModelServer, serving
 
@@ -110,6 +111,27 @@ def test_a_model_that_refuses_is_told_with_the_next_step(home: Path, model: Mode
     assert "make a new key" in said.stdout
     assert "sk-ant-not-right-1" in (home / ".env").read_text()
     assert "sk-ant-not-right-1" not in said.stdout + (home / "config.yaml").read_text()
+
+
+def test_a_token_that_is_said_again_replaces_the_old_one_and_nothing_else(home: Path) -> None:
+    env = home / ".env"
+    assert init(home, "--set", "telegram.token=123456:" + "a" * 35, "--no-test").returncode == 0
+    env.write_text(f"# mine\nOTHER=1\n{env.read_text()}LAST=2\n")
+    said = init(home, "--set", "telegram.token=654321:" + "b" * 35, "--no-test")
+    assert f"changed {env}: TELEGRAM_TOKEN" in said.stdout
+    assert "654321" not in said.stdout
+    assert read(env) == {"OTHER": "1", "LAST": "2", "TELEGRAM_TOKEN": "654321:" + "b" * 35}
+    assert env.read_text().startswith("# mine\n")
+    assert stat.S_IMODE(env.stat().st_mode) == 0o600
+    again = init(home, "--set", "telegram.token=654321:" + "b" * 35, "--no-test")
+    assert f"kept    {env}" in again.stdout
+
+
+def test_a_token_of_the_wrong_form_is_called_wrong_not_missing(home: Path) -> None:
+    said = init(home, "--set", "telegram.token=abc")
+    assert said.returncode == 1
+    assert "wrong   config.yaml:" in said.stdout
+    assert "channels.telegram.token: is no bot token" in said.stdout
 
 
 def test_missing_secrets_name_the_exact_page(home: Path) -> None:

@@ -43,6 +43,19 @@ def offline(home: Path) -> Path:
     return home
 
 
+@pytest.mark.parametrize(
+    ("arguments", "locale"), [(("-p", "-"), "C.UTF-8"), (("chat",), "C.UTF-8"), (("chat",), "en_US.UTF-8"), (("-p", "\udcff"), "C.UTF-8")]
+)
+def test_what_is_no_text_is_refused_with_one_line(offline: Path, arguments: tuple[str, ...], locale: str) -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "ohmo", *arguments], input=b"\xff\xfe\n", capture_output=True, timeout=BOUND, check=False,
+        env=environ(offline) | {"LANG": locale, "PYTHONIOENCODING": "utf-8:strict" if locale == "en_US.UTF-8" else "utf-8:surrogateescape"},
+    )  # fmt: skip
+    assert said.returncode == 1
+    lines = [line for line in said.stderr.decode().splitlines() if "no model is connected" not in line]
+    assert lines == ["ohmo: what was said is not UTF-8 text; put it into a file of the workspace, and say its name"]
+
+
 def test_lines_of_a_pipe_are_said_one_after_the_other_and_questions_are_answered_by_the_next_line(offline: Path) -> None:
     said = ohmo(
         offline, "chat", stdin="/model\nrun Write file_path=a.txt content=x\ny\nrun Write file_path=b.txt content=x\nn\n/exit\nnever said\n"
