@@ -5,10 +5,13 @@ BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run install test check bench lock clean torture reference
+.PHONY: run help install test check bench lock clean torture reference
 
 run: install  ## start the daemon in the foreground; it prints a one-time link to the chat in the browser
 	@$(BIN)/ohmo run
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)$$/make \1\t\2/p' Makefile | expand -t 16
 
 install: $(VENV)/.installed  ## make .venv with everything ohmo can use
 

@@ -23,7 +23,7 @@ from ohmo.assembly.rulebooks import Elder, Rulebook, Rulebooks, policy_of, ruleb
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.status import Truth
 from ohmo.assembly.storewatch import StoreWatch
-from ohmo.assembly.watching import Sent, WatchedSender
+from ohmo.assembly.watching import Sent, TurnLog, WatchedSender
 from ohmo.assembly.webhooks import build_hooks
 from ohmo.bus import MessageBus
 from ohmo.bus.bus import Seated
@@ -297,4 +297,4 @@ def _control(ground: _Ground, board: Switchboard, truth: Truth, desk: HouseDesk,
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = seams.environ.get("XDG_RUNTIME_DIR")
     place = Place(config.home.root / "run", listen, frozenset(config.control.names), Path(runtime) if runtime else None)
-    return Control(ports, place, metrics, new_id=seams.new_id, clock=seams.clock)
+    return Control(ports, place, metrics, new_id=seams.new_id, clock=seams.clock, told=TurnLog().event)

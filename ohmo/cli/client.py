@@ -84,9 +84,19 @@ class Client:
     @contextmanager
     def events(self, *, thread: str, since: int) -> Generator[Iterator[Happening | None]]:
         """What happens in a thread after ``since``; None is a heartbeat (every 10 s)."""
-        query = urllib.parse.urlencode({"thread": thread, "since": since})
+        with self._stream("/api/v1/events", thread=thread, since=str(since)) as found:
+            yield found
+
+    @contextmanager
+    def log(self, *, level: str, words: str, since: str) -> Generator[Iterator[Happening | None]]:
+        """The log as it grows behind ``since`` (a place that ``/api/v1/logs`` told): ``log`` for each line; None is a heartbeat."""
+        with self._stream("/api/v1/logs/events", level=level, q=words, since=since) as found:
+            yield found
+
+    @contextmanager
+    def _stream(self, path: str, **query: str) -> Generator[Iterator[Happening | None]]:
         with self._connection() as link:
-            yield _happenings(self._send(link, "GET", f"/api/v1/events?{query}", None))
+            yield _happenings(self._send(link, "GET", f"{path}?{urllib.parse.urlencode(query)}", None))
 
     def _ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Json:
         with self._connection() as link:

@@ -62,9 +62,10 @@ class Wizard:
         answers = merged(answers, self._channels(wishes, answers))
         answers = self._defaults(merged(answers, self._owner(wishes, answers)))
         texts, after = self._texts(answers)
-        imported = taken.answers.secrets if taken is not None else {}
-        pages, notes = (taken.pages, taken.notes) if taken is not None else ({}, {})
-        done = furnish(home, answers, pages, notes, texts, beside=taken is not None, imported=imported)
+        if taken is None:
+            done = furnish(home, answers, {}, {}, texts)
+        else:
+            done = furnish(home, answers, taken.pages, taken.notes, texts, beside=True, imported=taken.answers.secrets)
         self._report(done, said=wishes != Wishes())
         for line in taken.told if taken is not None else ():
             click.echo(f"note    {line}")

@@ -95,9 +95,9 @@ class Listener:
 
 
 class Live:
-    """``also``: told every event (metrics). ``epoch``: a name of this life of the daemon."""
+    """``also``: told every event (metrics, the log). ``epoch``: a name of this life of the daemon."""
 
-    def __init__(self, watch: Watch, also: Callable[[str, Event], None], epoch: str) -> None:
+    def __init__(self, watch: Watch, also: Sequence[Callable[[str, Event], None]], epoch: str) -> None:
         self._watch = watch
         self._also = also
         self.journal = Journal(epoch)
@@ -116,7 +116,8 @@ class Live:
             stop()
 
     def hear(self, thread: str, event: Event) -> None:
-        self._also(thread, event)
+        for told in self._also:
+            told(thread, event)
         self._remember(thread, event)
         told = self.journal.add(thread, event) if isinstance(event, TurnStarted | TurnEnded) else (0, thread, event)
         for listener in self._listeners:

@@ -13,6 +13,7 @@ from typing import cast
 
 from channels.contract import Clock
 from channels.record import record
+from ohmo.contracts.events import Event
 from ohmo.control.behind import Behind
 from ohmo.control.keys import Keys, load_token
 from ohmo.control.live import Live
@@ -22,6 +23,7 @@ from ohmo.control.sockets import Listen, bind_tcp, unix_socket
 from ohmo.discovery import load
 from ohmo.ids import IdSource, NewId
 
+Heard = Callable[[str, Event], None]
 _APPLICATION = "ohmo.control.application:answering"  # with its web server, imported after what hears
 
 
@@ -58,12 +60,22 @@ async def _at_once() -> None:
 
 
 class Control:
-    """``metrics`` None: /metrics is switched off. Assembly may share it with whoever measures."""
+    """``metrics`` None: /metrics is switched off. Assembly may share it with whoever measures. ``told`` hears every event of every turn, too."""
 
-    def __init__(self, ports: Ports, place: Place, metrics: Metrics | None, *, new_id: NewId | None = None, clock: Clock = _now) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        place: Place,
+        metrics: Metrics | None,
+        *,
+        new_id: NewId | None = None,
+        clock: Clock = _now,
+        told: Heard | None = None,
+    ) -> None:
         self._ports = ports
         self._place = place
         self._metrics = metrics
+        self._told = told
         self._new_id = new_id or IdSource()
         self._clock = clock
 
@@ -73,8 +85,9 @@ class Control:
         Raises ConfigError: an address is taken or the token file is not ours."""
         self._place.run.mkdir(mode=0o700, parents=True, exist_ok=True)
         keys = Keys(load_token(self._place.run / "token"), now=lambda: self._clock().timestamp())
-        ignored = Metrics() if self._metrics is None else self._metrics
-        live = Live(self._ports.watch, ignored.event, self._new_id())
+        heard = [self._metrics.event] if self._metrics is not None else []
+        heard += [self._told] if self._told is not None else []
+        live = Live(self._ports.watch, heard, self._new_id())
         async with AsyncExitStack() as stack:
             unix = stack.enter_context(unix_socket(self._place.run, self._place.fallback))
             tcp = None if self._place.listen is None else stack.enter_context(bind_tcp(self._place.listen))

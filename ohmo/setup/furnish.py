@@ -124,7 +124,8 @@ def _secrets(path: Path, secrets: Mapping[str, str], imported: Mapping[str, str]
     text = path.read_text(encoding="utf-8") if path.exists() else "# secrets of ohmo, read at start; nobody else may read this file\n"
     lines = [line for line in text.splitlines() if _named(line) not in other]
     write_whole(path, "".join(f"{line}\n" for line in (*lines, *(f'{name}="{secrets[name]}"' for name in (*other, *fresh)))))
-    return [Done(what, path, ", ".join(names)) for what, names in (("changed", other), ("added", fresh)) if names]
+    done = [Done("changed", path, ", ".join(other))] if other else []
+    return [*done, Done("added", path, ", ".join(fresh))] if fresh else done
 
 
 def _named(line: str) -> str:

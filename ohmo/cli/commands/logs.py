@@ -6,11 +6,13 @@ import gzip
 import json
 import os
 from collections import deque
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ohmo.cli.client import Client, connect
 from ohmo.cli.show import clean
 from ohmo.cli.tail import growing
 from ohmo.config.home import find_home
@@ -22,21 +24,55 @@ from ohmo.config.home import find_home
 @click.option("--level", type=click.Choice(["debug", "info", "warning", "error"]), default="debug", help="At least this grave.")
 @click.option("--thread", metavar="TEXT", help="Only lines about this thread (its id, or a part of it).")
 @click.option("--json", "as_json", is_flag=True, help="Lines as they are in the file.")
-def COMMAND(lines: int, follow: bool, level: str, thread: str | None, as_json: bool) -> None:  # noqa: N802 - the name every command file exports
+@click.option("--remote", metavar="URL", help="Of a daemon elsewhere; its token in OHMO_TOKEN.")
+def COMMAND(lines: int, follow: bool, level: str, thread: str | None, as_json: bool, remote: str | None) -> None:  # noqa: N802 - the name every command file exports
+    wanted = _Wanted(level, thread, as_json)
+    shown = 0
+    for text in _here(wanted, lines, follow) if remote is None else _elsewhere(connect(remote), wanted, lines, follow):
+        shown += 1
+        click.echo(text)
+    if not shown and lines:
+        click.echo(
+            f"no line{f' of thread {clean(thread)}' if thread else ''}{f' of level {level} or above' if level != 'debug' else ''}", err=True
+        )
+
+
+def _here(wanted: _Wanted, lines: int, follow: bool) -> Iterator[str]:
     path = find_home(os.environ).log
     if not path.exists() and not follow:
         raise click.ClickException(f"{path}: there is no log yet; it begins with: ohmo run")
-    wanted = _Wanted(level, thread, as_json)
     position = path.stat().st_size if path.exists() else 0
-    for text in _last(path, position, lines, wanted):
-        click.echo(text)
+    yield from _last(path, position, lines, wanted)
     for line in growing(path, position) if follow else ():
         if (text := wanted.text(line)) is not None:
-            click.echo(text)
+            yield text
+
+
+def _elsewhere(client: Client, wanted: _Wanted, lines: int, follow: bool) -> Iterator[str]:
+    found: deque[str] = deque()
+    after, since = None, ""
+    while True:  # newest first; the house cannot be asked for a part of a thread's name, so what it gives is looked through once more
+        page = client.get("/api/v1/logs", level=wanted.level, q=wanted.thread, limit=1000, after=after)
+        since = since or str(page["since"])
+        found.extendleft(text for event in page["logs"] if (text := wanted.text(_line(event))) is not None)
+        after = page["next"]
+        if after is None or len(found) >= lines:
+            break
+    yield from list(found)[max(0, len(found) - lines) :]
+    if follow:
+        with client.log(level=wanted.level, words=wanted.thread or "", since=since) as events:
+            for event in events:
+                if event is not None and event.kind == "log" and (text := wanted.text(_line(event.data))) is not None:
+                    yield text
+
+
+def _line(event: Mapping[str, Any]) -> str:
+    return json.dumps({name: value for name, value in event.items() if name != "place"}, ensure_ascii=False)
 
 
 class _Wanted:
     def __init__(self, level: str, thread: str | None, as_json: bool) -> None:
+        self.level, self.thread = level, thread
         self._least, self._thread = _RANK[level], thread
         self._as_json = as_json
 

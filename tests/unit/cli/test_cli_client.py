@@ -164,3 +164,17 @@ async def test_without_a_daemon_there_is_one_clear_line(home: Path) -> None:
     said = await Keyboard(home)("inbox", "list")
     assert said.code == 1
     assert said.err == f"ohmo: not running (nobody answers at {home}/run/ohmo.sock); start it with: ohmo run\n"
+
+
+async def test_the_log_of_a_daemon_elsewhere_is_shown_and_followed(home: Path) -> None:
+    house = AnsweringHouse()
+    house.log = home / "elsewhere.jsonl"
+    lines = [{"at": "t", "level": "info", "event": f"e{number}", "thread": f"t{number % 2}"} for number in range(5)]
+    house.log.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    async with keyboard(house, home) as ohmo:
+        there = {"OHMO_TOKEN": (home / "run" / "token").read_text()}
+        shown = await ohmo("logs", "--remote", ohmo.url, "-n", "2", "--thread", "t0", "--json", **there)
+        assert [json.loads(line) for line in shown.out.splitlines()] == [lines[2], lines[4]]
+        nothing = await ohmo("logs", "--remote", ohmo.url, "--level", "error", **there)
+        assert (nothing.code, nothing.out, nothing.err) == (0, "", "no line of level error or above\n")
+        assert (await ohmo("logs", "--remote", ohmo.url)).code == 1

@@ -68,6 +68,10 @@ def test_lines_of_a_pipe_are_said_one_after_the_other_and_questions_are_answered
     assert "never said" not in said.stdout
     listed = json.loads(ohmo(offline, "sessions", "list", "--json").stdout)
     assert len(listed) == 1
+    told = [json.loads(line) for line in ohmo(offline, "logs", "--thread", listed[0]["thread"], "--json").stdout.splitlines()]
+    assert {"tool_ended", "turn_ended"} <= {line["event"] for line in told}
+    assert all({"turn", "thread", "channel", "event"} <= set(line) for line in told)
+    assert "no line of thread nobody" in ohmo(offline, "logs", "--thread", "nobody").stderr
     again = ohmo(offline, "chat", "--continue", stdin="run Read file_path=a.txt\n")
     assert "1\tx" in again.stdout
     assert len(json.loads(ohmo(offline, "sessions", "list", "--json").stdout)) == 1
