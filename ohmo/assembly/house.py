@@ -60,6 +60,7 @@ from ohmo.sessions.said import Teller
 from ohmo.sessions.session import SessionParts
 from ohmo.sessions.tally import Tally
 from ohmo.store.pulse import Pulse
+from ohmo.store.sparing import Sparing
 
 CONNECTIONS = 100  # whose waits are remembered
 
@@ -210,7 +211,7 @@ async def build_house(
     truth = Truth(
         store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken), clockwork.scheduler.report,
         config.budgets.day,
-        lambda: store.pulse.away,
+        lambda: store.pulse.away, Sparing(lambda: store.usage(days=1)),
     )  # fmt: skip
     desk = HouseDesk(store, store, truth, pool.running_turn, known, clockwork.desk, model.models)
     knot.intake = intake = Intake(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import ohmo
 from ohmo.config.models import Budget
-from ohmo.contracts.reports import Reports
+from ohmo.contracts.reports import Reports, UsageTotal
 from ohmo.contracts.status import HouseStatus
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.sessions.pool import Pool
@@ -28,17 +28,18 @@ class Truth:
     cron: Callable[[], Mapping[str, int | float | str | None]]
     limit: Budget  # of a day
     away: Callable[[], str]
+    today: Callable[[], Awaitable[Sequence[UsageTotal]]]
     ready: bool = field(default=False)
 
     async def _today(self) -> Mapping[str, int | float | None]:
         """Of the UTC day, as usage is counted."""
-        rows = await self.reports.usage(days=1)
+        rows = await self.today()
         spent = sum(row.micro_usd for row in rows) / 1_000_000
         tokens = sum(row.input + row.cached + row.written + row.output for row in rows)
         return {"usd": spent, "tokens": tokens, "usd_limit": self.limit.usd, "tokens_limit": self.limit.tokens}
 
     async def __call__(self) -> HouseStatus:
-        counts = await self.reports.counts()
+        counts = await self.reports.counts(spare=True)
         inbox: dict[str, int] = {}
         for (_, state), number in counts.inbox.items():
             inbox[state] = inbox.get(state, 0) + number

@@ -137,7 +137,10 @@ def _ms(at: datetime | None) -> int:
 class Reports(Protocol):
     """Read only; never waits for the writer."""
 
-    async def counts(self) -> Counts: ...
+    async def counts(self, *, spare: bool = False) -> Counts:
+        """``spare``: for who asks all the time; what has ended was counted a moment ago, the longer ago the more there is."""
+        ...
+
     async def threads(self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None) -> list[ThreadInfo]:
         """Newest first."""
         ...

@@ -30,5 +30,5 @@ class Health:
     async def numbers(self, _: web.Request) -> web.Response:
         if self._metrics is None:
             raise Refusal(404, "metrics are switched off (control.metrics)")
-        body = self._metrics.scrape(await self._ports.reports.counts(), await self._ports.status())
+        body = self._metrics.scrape(await self._ports.reports.counts(spare=True), await self._ports.status())
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})

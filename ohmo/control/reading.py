@@ -45,7 +45,7 @@ class Reading:
 
     async def channels(self, _: web.Request) -> web.Response:
         """What each channel is worth now: connected in truth, what waits for it and since when, what could not be delivered."""
-        status, counts = await self._ports.status(), await self._reports.counts()
+        status, counts = await self._ports.status(), await self._reports.counts(spare=True)
         return answer({"channels": [_channel(label, channel, counts) for label, channel in status.channels.items()]})
 
     async def sessions(self, request: web.Request) -> web.Response:

@@ -288,7 +288,7 @@ class MemoryStore(ModelOutbox):
 
     # reports
 
-    async def counts(self) -> Counts:
+    async def counts(self, *, spare: bool = False) -> Counts:  # noqa: ARG002 - nothing here is dear
         inbox = Counter((self.tables.threads[i.thread].address.channel, str(i.ending or i.state)) for i in self.tables.inbox.values())
         outbox = Counter((p.row.row.outbound.address.channel, str(p.row.state)) for p in self.tables.posts.values())
         oldest: dict[str, datetime] = {}

@@ -9,6 +9,7 @@ from channels.contract import Address
 from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, ThreadInfo, TurnUsage, UsageTotal
 from ohmo.contracts.store import OutRow
 from ohmo.store import listing, reports
+from ohmo.store.sparing import Sparing
 from ohmo.store.statements import Driver
 
 
@@ -17,9 +18,14 @@ class SqlReports:
 
     def __init__(self, driver: Driver) -> None:
         self._reader = driver
+        self._ended = Sparing(self._count_ended)
 
-    async def counts(self) -> Counts:
-        return await self._reader.read(lambda _: reports.counts(), slow=True)
+    async def counts(self, *, spare: bool = False) -> Counts:
+        ended = await (self._ended() if spare else self._count_ended())
+        return await self._reader.read(lambda _: reports.counts(ended), slow=True)
+
+    async def _count_ended(self) -> reports.Depths:
+        return await self._reader.read(lambda _: reports.counts_of_ended(), slow=True)
 
     async def threads(self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None) -> list[ThreadInfo]:
         return await self._reader.read(lambda at: listing.threads(at, limit, channel, after), slow=True)

@@ -15,13 +15,14 @@ from ohmo.store.outbox import COLUMNS, OPEN, out_row
 from ohmo.store.people import link
 from ohmo.store.statements import Moment, Op, Row, Value, instant
 
+Depths = tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]]  # of inbox and outbox, by channel and state
 _LIVE = ("waiting", "taken")
 _TURNS_OPEN = "state IN ('running','parked')"
 
 
-def counts() -> Op[Counts]:
-    inbox: dict[tuple[str, str], int] = {}
-    oldest: dict[str, int] = {}
+def counts(ended: Depths) -> Op[Counts]:
+    """``ended``: what ``counts_of_ended`` said."""
+    inbox, oldest = dict(ended[0]), dict[str, int]()
     for state in _LIVE:
         rows = yield (
             f"""SELECT t.channel, COUNT(*), MIN(i.at) FROM inbox i JOIN threads t ON t.thread = i.thread
@@ -30,19 +31,25 @@ def counts() -> Op[Counts]:
         )
         inbox.update(((channel, state), count) for channel, count, _ in rows)
         oldest.update((channel, min(since, oldest.get(channel, since))) for channel, _, since in rows)
-    rows = yield (
-        "SELECT t.channel, i.ending, COUNT(*) FROM inbox i JOIN threads t ON t.thread = i.thread WHERE i.state = 'ended' GROUP BY t.channel, i.ending",
-        (),
-    )
-    inbox.update(((channel, ending), count) for channel, ending, count in rows)
-    outbox: dict[tuple[str, str], int] = {}
-    for condition in (OPEN, "ended_at IS NOT NULL"):
-        rows = yield f"SELECT channel, state, COUNT(*) FROM outbox WHERE {condition} GROUP BY channel, state", ()
-        outbox.update(((channel, state), count) for channel, state, count in rows)
+    outbox = {**ended[1], **(yield from _outbox(OPEN))}
     turns = yield f"SELECT state, COUNT(*) FROM turns WHERE {_TURNS_OPEN} GROUP BY state", ()
     by_state: dict[str, int] = dict(turns)
     by_channel = {channel: instant(since) for channel, since in oldest.items()}
     return Counts(inbox, outbox, min(by_channel.values(), default=None), by_state.get("running", 0), by_state.get("parked", 0), by_channel)
+
+
+def counts_of_ended() -> Op[Depths]:
+    """Inbox and outbox by channel and ending or state; looks at an index entry of every row there is."""
+    rows = yield (
+        "SELECT t.channel, i.ending, COUNT(*) FROM inbox i JOIN threads t ON t.thread = i.thread WHERE i.state = 'ended' GROUP BY t.channel, i.ending",
+        (),
+    )
+    return {(channel, ending): count for channel, ending, count in rows}, (yield from _outbox("ended_at IS NOT NULL"))
+
+
+def _outbox(condition: str) -> Op[dict[tuple[str, str], int]]:
+    rows = yield f"SELECT channel, state, COUNT(*) FROM outbox WHERE {condition} GROUP BY channel, state", ()
+    return {(channel, state): count for channel, state, count in rows}
 
 
 THREAD = """SELECT t.thread, t.channel, t.account, t.chat, t.topic, t.person, t.session_seq, t.last_at, t.settings, t.ready_at, t.parked,
