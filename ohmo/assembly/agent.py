@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,11 @@ from ohmo.tools.workbench import Limits, Workbench
 
 @record
 class AgentParts:
-    """``tools`` are those the model is shown, in a fixed order."""
+    """``tools`` are those the model is shown, in a fixed order; their schemas are made when a turn first asks."""
 
     engine: Engine
     model: build.Model
-    tools: tuple[ToolSpec, ...]
+    tools: Callable[[], tuple[ToolSpec, ...]]
     workbench: Workbench
     policy: Policy
 
@@ -88,7 +89,7 @@ def build_agent(
     )  # fmt: skip
     reasoner = Reasoner(seams.call or model.call, failpoint=seams.failpoint)
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps)
-    return AgentParts(engine, model, tool_specs(tools), bench, policy)
+    return AgentParts(engine, model, cache(lambda: tool_specs(tools)), bench, policy)
 
 
 def own_home(seams: Seams) -> Path:

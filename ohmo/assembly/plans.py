@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 
 from ohmo.assembly.agent import AgentParts
@@ -37,8 +38,6 @@ class Plans:
         root = config.home.root
         self._persona = Persona(root / "SOUL.md", root / "USER.md", root / "AGENTS.md")
         self._prompts: dict[tuple[str, int, str, str], tuple[Section, ...]] = {}
-        kept_back = sum(_tokens(spec) for spec in agent.tools if spec.deferred)
-        self._tool_tokens = sum(_tokens(spec) for spec in agent.tools if not spec.deferred) + min(FOUND_TOKENS, kept_back)
 
     def __call__(self, claim: Claim, work: Work) -> TurnPlan:
         config, first = self._config, work.arrivals[0]
@@ -54,7 +53,7 @@ class Plans:
         terms = first.terms if isinstance(first, Wake) else None
         max_output = min(8_192, known(model).max_output)
         return TurnPlan(
-            model=model, system=system, tools=self._agent.tools, budget=self._budget(model, system, max_output), max_output=max_output,
+            model=model, system=system, tools=self._agent.tools(), budget=self._budget(model, system, max_output), max_output=max_output,
             effort=None, cwd=cwd, mode=mode, role=self._role(first, elders), person=_person_of(claim, first),
             busy=settings.busy or (elders[0].busy if elders else config.sessions.busy), rules=terms.rules if terms is not None else (), secrets=self._secrets(terms),
             until=self._until(first, terms),
@@ -70,6 +69,12 @@ class Plans:
         reserve = min(self._config.limits.compaction_reserve, window // 4)
         fixed = self._tool_tokens + sum(tokens_of(section.text) for section in system)
         return max(LEAST_BUDGET, window - reserve - min(max_output, window // 4) - fixed)
+
+    @cached_property
+    def _tool_tokens(self) -> int:
+        tools = self._agent.tools()
+        kept_back = sum(_tokens(spec) for spec in tools if spec.deferred)
+        return sum(_tokens(spec) for spec in tools if not spec.deferred) + min(FOUND_TOKENS, kept_back)
 
     def _prompt(self, claim: Claim, cwd: Path, mode: str) -> tuple[Section, ...]:
         key = (claim.thread, claim.session_seq, str(cwd), mode)
