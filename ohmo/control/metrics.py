@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -36,8 +37,10 @@ class _Depths(Collector):
     def __init__(self) -> None:
         self.counts: Counts | None = None
         self.status: HouseStatus | None = None
+        self.tasks = 0
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
+        yield GaugeMetricFamily("ohmo_tasks", "Tasks of the event loop", value=self.tasks)
         if self.counts is not None:
             for name, what, rows in (
                 ("ohmo_inbox_total", "Arrivals by channel and state or ending", self.counts.inbox),
@@ -65,6 +68,7 @@ class Metrics:
         self._depths = _Depths()
         self._turns: dict[str, _Turn] = {}
         self._registry.register(self._depths)
+        ProcessCollector(registry=self._registry)  # process_resident_memory_bytes, process_open_fds, process_cpu_seconds_total (Linux)
         self._ack = Histogram("ohmo_ack_seconds", "From receipt to durable commit", buckets=_SHORT, registry=self._registry)
         self._turn = Histogram("ohmo_turn_seconds", "One run of a turn", buckets=_LONG, registry=self._registry)
         self._first = Histogram("ohmo_first_token_seconds", "From a turn's start to its first text", buckets=_LONG, registry=self._registry)
@@ -108,6 +112,7 @@ class Metrics:
                 pass
 
     def scrape(self, counts: Counts, status: HouseStatus) -> bytes:
-        """The text form (``CONTENT_TYPE``)."""
+        """The text form (``CONTENT_TYPE``). On the event loop."""
         self._depths.counts, self._depths.status = counts, status
+        self._depths.tasks = len(asyncio.all_tasks())
         return generate_latest(self._registry)

@@ -65,6 +65,7 @@ class Scheduler:
             tuple[str, int], datetime
         ] = {}  # job and its revision -> what lay ahead when the clock was set back: all before was dealt with
         self._claimed: set[tuple[str, datetime]] | None = None
+        self._over: list[str] = []  # jobs whose runs are to be looked at
         self._lag = 0.0
         self._next: datetime | None = None
 
@@ -109,18 +110,48 @@ class Scheduler:
         if self._jumped(now):
             rows = await self._rebase(rows, now)
         claimed = await parts.jobs.claimed()
-        await self._ended(rows, claimed)
+        self._ended(rows, claimed)
+        times = await self._fire_due(rows, claimed, now)
+        self._next = min((row.next_at for row in rows if row.enabled and row.next_at is not None and row.next_at > now), default=None)
+        times += await self._review(rows, min(times, default=None))
+        retry = await parts.incidents.retry(now)
+        await parts.incidents.tell_missed()
+        return min([*times, *([retry] if retry is not None else [])], default=None)
+
+    async def _fire_due(self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow], now: datetime) -> list[datetime]:
+        """When to look again. What is due on time is claimed first and at once: one commit does for all of it."""
         times: list[datetime] = []
+        late: list[tuple[JobRow, datetime]] = []
+        on_time: list[tuple[JobRow, datetime]] = []
         for row in rows:
             if not row.enabled or row.next_at is None:
                 continue
             at = self._begins(row, row.next_at)
-            again = at if at > now else await self._due(row, row.next_at, claimed, now)
-            times += [again] if again is not None else []
-        self._next = min((row.next_at for row in rows if row.enabled and row.next_at is not None and row.next_at > now), default=None)
-        retry = await parts.incidents.retry(now)
-        await parts.incidents.tell_missed()
-        return min([*times, *([retry] if retry is not None else [])], default=None)
+            if at > now:
+                times.append(at)
+            else:
+                (on_time if at >= self._awake else late).append((row, row.next_at))
+        fires = [self._fire(row, due, [one for one in claimed if one.job == row.job], "schedule", now) for row, due in on_time]
+        for found in await asyncio.gather(*fires, return_exceptions=True):
+            if isinstance(found, BaseException):
+                raise found
+            times.append(found)
+        for row, due in late:
+            if (again := await self._due(row, due, claimed, now)) is not None:
+                times.append(again)
+        return times
+
+    async def _review(self, rows: Sequence[JobRow], until: datetime | None) -> list[datetime]:
+        """Runs that ended may begin or end an incident; that waits when a slot comes meanwhile."""
+        known = {row.job: row for row in rows}
+        while self._over:
+            now = self._parts.clock()
+            if until is not None and until <= now:
+                return [now]
+            if (row := known.get(self._over[0])) is not None:
+                await self._parts.incidents.review(row)
+            del self._over[0]
+        return []
 
     def _jumped(self, now: datetime) -> bool:
         """At the start, and when the wall clock went another way than the steady one: it was set, or the machine slept."""
@@ -184,10 +215,8 @@ class Scheduler:
         return due + timedelta(seconds=_jitter(row, due))
 
     async def _due(self, row: JobRow, due: datetime, claimed: Sequence[OccurrenceRow], now: datetime) -> datetime | None:
-        """A slot that has come: claimed, caught up or passed over. When to look again, None: when something changes."""
+        """A slot that came while nobody was awake: caught up or passed over. When to look again, None: when something changes."""
         mine = [one for one in claimed if one.job == row.job]
-        if self._begins(row, due) >= self._awake:
-            return await self._fire(row, due, mine, "schedule", now)
         if (row.job, due) not in self._admitted:
             judged = self._judged(row, now)
             if judged.passed:
@@ -226,14 +255,12 @@ class Scheduler:
         self._admitted.pop((row.job, due), None)
         return now
 
-    async def _ended(self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow]) -> None:
-        """Runs that came to an end since the last look may begin or end an incident."""
+    def _ended(self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow]) -> None:
+        """Whose runs came to an end since the last look; at the first one: everybody's."""
         present = {(one.job, one.due) for one in claimed}
-        over = None if self._claimed is None else {job for job, _ in self._claimed - present}
+        over = {row.job for row in rows} if self._claimed is None else {job for job, _ in self._claimed - present}
         self._claimed = present
-        for row in rows:
-            if over is None or row.job in over:
-                await self._parts.incidents.review(row)
+        self._over += [job for job in sorted(over) if job not in self._over]
 
 
 def _ran(row: OccurrenceRow) -> bool:

@@ -91,7 +91,7 @@ class Daemon:
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
             "OHMO_HOME": str(self.home),
-            "OHMO_FAILPOINTS": failpoints,
+            **({"OHMO_FAILPOINTS": failpoints} if failpoints else {}),
             **self.environ,
         }
         with (self.home / f"{self._name}.{self.lives:03d}").open("wb") as said:

@@ -229,3 +229,24 @@ async def test_jobs_of_the_configuration_run_and_go_with_it(world: Callable[...,
             return await built.clockwork.desk.list() == []
 
         await eventually(gone)
+
+
+async def test_jobs_of_the_same_moment_are_claimed_together(world: Callable[..., World]) -> None:
+    """Not one commit after the other: the twentieth would begin late."""
+    waiting = most = 0
+
+    def watch(name: str) -> None:
+        nonlocal waiting, most
+        waiting += {"inbound.received": 1, "inbound.stored": -1}.get(name, 0)
+        most = max(most, waiting)
+
+    life = replace(world(*["done"] * 20), failpoint=watch)
+    async with house(life) as built:
+        await ready(built)
+        names = [f"j{number}" for number in range(20)]
+        for name in names:
+            await built.clockwork.desk.create({**DAILY, "name": name})
+        life.clock.tick(3_600)
+        for name in names:
+            await ended(built, name)
+    assert most == 20
