@@ -42,6 +42,8 @@ class AgentParts:
     tools: Callable[[], tuple[ToolSpec, ...]]
     workbench: Workbench
     policy: Policy
+    known: Mapping[str, Tool[Any]]
+    gate: LayeredGate
 
 
 async def build_model(config: Config, seams: Seams) -> build.Model:
@@ -89,7 +91,7 @@ def build_agent(
     )  # fmt: skip
     reasoner = Reasoner(seams.call or model.call, failpoint=seams.failpoint)
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps)
-    return AgentParts(engine, model, cache(lambda: tool_specs(tools)), bench, policy)
+    return AgentParts(engine, model, cache(lambda: tool_specs(tools)), bench, policy, tools, gate)
 
 
 def own_home(seams: Seams) -> Path:

@@ -19,6 +19,7 @@ from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.doors import HouseApprovals, HousePeople, HouseWatch, address_parser, publish_wake
 from ohmo.assembly.fetching import Fetching
 from ohmo.assembly.plans import Plans
+from ohmo.assembly.replaying import Replaying
 from ohmo.assembly.rulebooks import Elder, Rulebook, Rulebooks, policy_of, rulebook
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.status import Truth
@@ -206,7 +207,8 @@ async def build_house(
     ground = _Ground(config, seams, store, bus, access, notices, wired, clockwork, redactor(config))
     books = Rulebooks(elders)
     agent = build_agent(config, seams, model, store.grants, clockwork.tools(store.thread), books.others)
-    knot.pool = pool = _pool(ground, agent, Plans(config, agent, access, books, seams.clock.set_since), knot)
+    plans = Plans(config, agent, access, books, seams.clock.set_since)
+    knot.pool = pool = _pool(ground, agent, plans, knot)
     knot.board = board = Switchboard(wired.links, _board_parts(ground, pool, known, sent))
     truth = Truth(
         store, pool, board, model.explanation, model.model, seams.clock(), lambda: (*warnings, *wired.broken), clockwork.scheduler.report,
@@ -222,7 +224,7 @@ async def build_house(
             publish=lambda wake: publish_wake(bus, wake, None),
         )
     )  # fmt: skip
-    control = _control(ground, board, truth, desk, metrics)
+    control = _control(ground, board, truth, desk, metrics, Replaying(store, plans.of, agent))
     watch = Clockwatch(seams.clock, store.rebase, followed=clockwork.scheduler.look_again)
     return House(
         store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams, clockwork, watch, books, config, wired,
@@ -285,7 +287,9 @@ def _board_parts(ground: _Ground, pool: Pool, known: Mapping[str, Command], sent
     return BoardParts(store, bus.publish, ground.notices, sender, drafts, menu, seams.clock, seams.owner, store.pulse.here)
 
 
-def _control(ground: _Ground, board: Switchboard, truth: Truth, desk: HouseDesk, metrics: Metrics | None) -> Control:
+def _control(
+    ground: _Ground, board: Switchboard, truth: Truth, desk: HouseDesk, metrics: Metrics | None, replaying: Replaying
+) -> Control:  # fmt: skip
     config, seams, store, bus, clockwork = ground.config, ground.seams, ground.store, ground.bus, ground.clockwork
     publish, parse = partial(publish_wake, bus), address_parser(board)
     granting = Granting(desk.thread, seams.new_id, seams.clock)
@@ -294,6 +298,7 @@ def _control(ground: _Ground, board: Switchboard, truth: Truth, desk: HouseDesk,
         approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint, clockwork.cards),
         people=HousePeople(store, ground.access, seams.clock, config.access.default_role), repair=store, parse_address=parse,
         browser=ground.wired.browser, log=config.home.log, cron=clockwork.desk, hooks=build_hooks(config, seams, store, publish, parse),
+        replay=replaying,
     )  # fmt: skip
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = seams.environ.get("XDG_RUNTIME_DIR")

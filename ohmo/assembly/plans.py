@@ -40,10 +40,14 @@ class Plans:
         self._prompts: dict[tuple[str, int, str, str], tuple[Section, ...]] = {}
 
     def __call__(self, claim: Claim, work: Work) -> TurnPlan:
+        self._books.begun(work.turn, work.arrivals[0], mode_chosen=claim.settings.mode is not None)
+        return self.of(claim, work)
+
+    def of(self, claim: Claim, work: Work) -> TurnPlan:
+        """The plan of a turn that is not begun by asking for it."""
         config, first = self._config, work.arrivals[0]
         settings = claim.settings
         elders = self._books.elders(work.turn)
-        self._books.begun(work.turn, first, mode_chosen=settings.mode is not None)
         mode = settings.mode or strictest((config.permissions.mode, *(book.mode for book in elders)))
         cwd = Path(settings.workspace or (elders[0].workspace if elders else config.workspace))
         if not cwd.is_dir():

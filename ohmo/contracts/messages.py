@@ -61,9 +61,12 @@ class UserStep:
 
 @record
 class ModelStep:
+    """``request``: digest of the request this answers, as it was sent; empty: none was kept (``ohmo.providers.rendering``)."""
+
     blocks: tuple[Text | Thinking | ToolCall, ...]
     model: str
     stop: Literal["end", "tools", "length", "refusal"]
+    request: str = ""
 
 
 @record

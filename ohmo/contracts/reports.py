@@ -62,6 +62,21 @@ class StepInfo:
     step: Step
 
 
+@record
+class Replay:
+    """A session made again from its log. ``calls``: of the model; ``same``: whose request comes out byte for byte as it was sent;
+    ``unrecorded``: of which nothing was kept to compare; ``judged``: tool calls whose permission was decided again, by today's rules.
+    ``difference``: the first one, in words, at step ``seq``."""
+
+    thread: str
+    calls: int
+    same: int
+    unrecorded: int
+    judged: int
+    difference: str | None = None
+    seq: int | None = None
+
+
 HistoryItem = ArrivalInfo | StepInfo | OutRow
 
 

@@ -12,7 +12,7 @@ from channels.record import record
 from channels.web.client import Browser
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import Event
-from ohmo.contracts.reports import Reports
+from ohmo.contracts.reports import Replay, Reports, ThreadInfo
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Accepted, Asked, Hint, PersonRow, Scope, ThreadSettings
 from ohmo.cron.desk import CronDesk
@@ -73,3 +73,4 @@ class Ports:
     log: Path | None = None
     cron: CronDesk | None = None
     hooks: Hooks | None = None
+    replay: Callable[[ThreadInfo], Awaitable[Replay]] | None = None

@@ -31,6 +31,7 @@ class Reading:
             web.get("/api/v1/channels", self.channels),
             web.get("/api/v1/sessions", self.sessions),
             web.get("/api/v1/sessions/{thread}", self.session),
+            web.get("/api/v1/sessions/{thread}/replay", self.replay),
             web.get("/api/v1/inbox", self.inbox),
             web.get("/api/v1/inbox/audit", self.audit),
             web.get("/api/v1/inbox/{thread}/{seq:[0-9]{1,18}}", self.why),
@@ -79,6 +80,14 @@ class Reading:
                 "previous": items[0].seq if full and before is not None else None,
             }
         )
+
+    async def replay(self, request: web.Request) -> web.Response:
+        """The present session of a thread made again from its log: the same requests, the same decisions, or the first difference."""
+        thread = request.match_info["thread"]
+        info = await self._reports.thread(thread)
+        if info is None or self._ports.replay is None:
+            raise Refusal(404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them")
+        return answer(await self._ports.replay(info))
 
     async def _named(self, info: ThreadInfo) -> Mapping[str, object]:
         encoded = encode(info)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from channels.record import record
 from ohmo.contracts.errors import ConfigError
@@ -16,19 +17,22 @@ from ohmo.providers.middleware.fallback import Alternative, fallback
 from ohmo.providers.middleware.repair import repair
 from ohmo.providers.middleware.retry import Patience, retry
 from ohmo.providers.middleware.waiting import waiting
+from ohmo.providers.rendering import Rendering
 
 Scan = Callable[[str, str], dict[str, object]]
 
 
 @record
 class Model:
-    """What a profile has become. ``call``: the chain, for the reasoner. ``explanation``: one line for status."""
+    """What a profile has become. ``call``: the chain, for the reasoner. ``explanation``: one line for status. ``renderings``: makes those of
+    all its endpoints, in order, for a replay."""
 
     provider: Provider
     call: Call
     models: tuple[str, ...]
     explanation: str
     parts: tuple[LateProvider, ...]
+    renderings: Callable[[], Sequence[Rendering]] = tuple
 
     @property
     def model(self) -> str:
@@ -85,7 +89,13 @@ async def model(
     parts = tuple(LateProvider(known[each.endpoint.provider], each.endpoint, load, whole=whole) for each in found)
     first = found[0]
     line = first.explanation + "".join(f"; then {each.endpoint.provider} {each.endpoint.model}" for each in found[1:])
-    return Model(parts[0], chain(parts, [each.endpoint for each in found], patience, new_id), first.endpoint.models, line, parts)
+    endpoints = [each.endpoint for each in found]
+
+    def renderings() -> list[Rendering]:
+        made = [(known[endpoint.provider].rendering, endpoint) for endpoint in endpoints]
+        return [cast("Callable[[Endpoint], Rendering]", load(spec))(endpoint) for spec, endpoint in made if spec]
+
+    return Model(parts[0], chain(parts, endpoints, patience, new_id), first.endpoint.models, line, parts, renderings)
 
 
 def chain(parts: Sequence[Provider], endpoints: Sequence[Endpoint], patience: Patience | None = None, new_id: NewId | None = None) -> Call:

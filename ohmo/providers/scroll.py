@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Protocol
 
 from channels.record import record
@@ -16,6 +17,14 @@ from ohmo.contracts.messages import Image, Step
 from ohmo.providers.exchanges import images, last_model_step, split
 
 Picture = Callable[[Image], str | None]  # base64 of its bytes; None when the file is gone
+
+
+class Running(Protocol):
+    """A hash that goes on (``hashlib``)."""
+
+    def update(self, data: bytes, /) -> None: ...
+    def copy(self) -> Running: ...
+    def digest(self) -> bytes: ...
 
 
 @dataclass(slots=True)
@@ -30,6 +39,7 @@ class Scroll:
     ids: dict[str, str] = field(default_factory=dict[str, str])  # the house's call id -> the id on this wire
     used: set[str] = field(default_factory=set[str])
     plain_until: int = 0  # thinking of model steps before this index is left out
+    sum: Running = field(default_factory=sha256)  # of ``body``
 
 
 class Wire(Protocol):
@@ -77,8 +87,9 @@ class Scrolls:
         for piece in split(opened.closed[index:]):
             written = self._assemble(piece, index, scroll, picture)
             if scroll.body and written:
-                scroll.body += b","
+                written = b"," + written
             scroll.body += written
+            scroll.sum.update(written)
             index += len(piece)
         scroll.steps = opened.closed
         tail = self._assemble(opened.open, index, scroll, picture)
@@ -88,6 +99,12 @@ class Scrolls:
         self._bytes += len(scroll.body) - before
         self._trim()
         return scroll.body, tail
+
+    def sum_with(self, opened: Opened, tail: bytes) -> bytes:
+        """The digest of what ``write`` gave; costs what is new, however long the conversation is."""
+        whole = opened.scroll.sum.copy()
+        whole.update(b"," + tail)
+        return whole.digest()
 
     def without_thinking(self, steps: tuple[Step, ...]) -> None:
         """Forget the thinking of these steps: the endpoint does not accept it any more. Later thinking is sent again."""

@@ -94,13 +94,34 @@ def reset(id: str, as_json: bool, remote: str | None) -> None:
         )
 
 
-@COMMAND.command(hidden=True)
+@COMMAND.command()
 @click.argument("id")
-def replay(id: str) -> None:
-    """Comes in a later version: it needs the requests to the model recorded, and none are yet."""
-    raise click.UsageError(
-        f"replay {_id(id)}: comes in a later version of ohmo; `ohmo sessions show` and `export` tell what was said and done"
-    )
+@client_options
+def replay(id: str, as_json: bool, remote: str | None) -> None:
+    """Make the requests and decisions of a conversation's present session again, from its log, and compare: what was sent to the model
+    byte for byte, permissions by today's rules. Nothing is run and nobody is asked. Exit 1 at the first difference, or with nothing to compare."""
+    found = reach(remote).get(f"/api/v1/sessions/{_id(id)}/replay")
+    if as_json:
+        click.echo(as_json_text(found))
+    else:
+        for line in _replayed(found):
+            click.echo(line)
+    if found["difference"] is not None or not found["same"]:
+        raise click.exceptions.Exit(1)
+
+
+def _replayed(found: Json) -> Iterator[str]:
+    if found["difference"] is not None:
+        yield f"step {found['seq']}: {clean(found['difference'])}"
+        yield f"before it: {found['same']} requests the same, {found['judged']} decisions the same"
+        return
+    compared = found["calls"] - found["unrecorded"]
+    if compared:
+        yield f"{found['same']} of {compared} requests are the same byte for byte, {found['judged']} decisions are the same"
+    else:
+        yield "nothing to compare: no request of this session was recorded"
+    if found["unrecorded"] and compared:
+        yield f"{found['unrecorded']} more were not recorded: made by an older ohmo, or without a model endpoint"
 
 
 def _id(text: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import anthropic
@@ -15,13 +16,10 @@ from anthropic import AsyncAnthropic, AsyncStream, DefaultAioHttpClient
 from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest
 from ohmo.providers.anthropic.reading import Reading
-from ohmo.providers.anthropic.wire import MessagesWire, head, marked
+from ohmo.providers.anthropic.wire import rendering
 from ohmo.providers.classify import classify, retry_after, told_window
 from ohmo.providers.cover import Endpoint
-from ohmo.providers.heads import Heads
 from ohmo.providers.models import plain_name
-from ohmo.providers.pictures import read
-from ohmo.providers.scroll import Scrolls
 
 _UNBOUND = "in `thinking` block"  # "Preserved thinking": something before a thinking block is not what it was
 
@@ -39,8 +37,7 @@ class AnthropicClient:
             timeout=httpx2.Timeout(endpoint.silence, connect=min(10.0, endpoint.silence)),
             http_client=DefaultAioHttpClient(),
         )
-        self.scrolls = Scrolls(MessagesWire())
-        self._heads = Heads(head)
+        self.rendering = rendering(endpoint)
         self._windows: dict[str, int] = {}
 
     def learnt_window(self, model: str) -> int | None:
@@ -49,20 +46,14 @@ class AnthropicClient:
     async def aclose(self) -> None:
         await self._sdk.close()
 
-    async def body(self, request: ModelRequest) -> bytes:
-        """The bytes of a request."""
-        opened = self.scrolls.open(request.steps)
-        pictures = await read(self.scrolls.unseen_images(opened))
-        closed, tail = self.scrolls.write(opened, lambda image: pictures.get(image.path))
-        return b"".join([self._heads(request), *marked(closed, tail), b"]}"])
-
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """See ``ohmo.contracts.provider.Provider.stream``. No retries but one: a request whose old thinking is not accepted any more
         (history was cut, the prompt changed) goes out once more without it."""
         for last in (False, True):
             reading = Reading(request)
+            rendered = await self.rendering(request)
             try:
-                async with self._opened(await self.body(request)) as events:
+                async with self._opened(rendered.body) as events:
                     async for event in events:
                         text = reading.feed(cast("dict[str, Any]", event))
                         if text:
@@ -70,11 +61,12 @@ class AnthropicClient:
             except anthropic.BadRequestError as error:
                 if last or _UNBOUND not in str(error):
                     raise self._classified(request, error) from error
-                self.scrolls.without_thinking(request.steps)
+                self.rendering.scrolls.without_thinking(request.steps)
                 continue
             except (anthropic.APIError, httpx2.HTTPError) as error:
                 raise self._classified(request, error) from error
-            yield reading.reply()
+            reply = reading.reply()
+            yield replace(reply, step=replace(reply.step, request=rendered.digest))
             return
 
     @asynccontextmanager

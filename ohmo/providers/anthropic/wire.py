@@ -13,9 +13,12 @@ from collections.abc import Mapping, Sequence
 
 from ohmo.contracts.messages import CallResult, CallStarted, Compaction, Image, Json, ModelStep, Step, Text, Thinking, ToolCall, UserStep
 from ohmo.contracts.provider import ModelRequest, Section, ToolSpec
+from ohmo.providers.cover import Endpoint
 from ohmo.providers.exchanges import GO_ON, MISSING_RESULT, NOTHING_SAID, SUMMARY_BEFORE, exchange
+from ohmo.providers.heads import Head
 from ohmo.providers.models import known, plain_name
 from ohmo.providers.pictures import true_type
+from ohmo.providers.rendering import Rendering
 from ohmo.providers.scroll import Picture, Scroll
 
 MARK = b',"cache_control":{"type":"ephemeral"}}'
@@ -111,7 +114,11 @@ def _missing(call: str) -> bytes:
     return dump({"type": "tool_result", "tool_use_id": call, "content": MISSING_RESULT, "is_error": True})
 
 
-def head(request: ModelRequest) -> bytes:
+def rendering(endpoint: Endpoint) -> Rendering:  # noqa: ARG001 - all endpoints of this wire are alike
+    return Rendering("a", MessagesWire(), head, lambda head, closed, tail: [head, *marked(closed, tail), b"]}"])
+
+
+def head(request: ModelRequest) -> Head:
     """Everything before the messages; the same bytes as long as model, system, tools, limit and effort stay the same."""
     keys: dict[str, object] = {
         "model": request.model,
@@ -119,6 +126,7 @@ def head(request: ModelRequest) -> bytes:
         "stream": True,
     }
     keys |= effort(request)
+    parameters = dict(keys)
     marks = 2 if not request.tools else 1
     if request.tools:
         last = (request.core or request.tools)[-1]  # what is found later stands behind the mark and leaves what is before it in the cache
@@ -126,7 +134,7 @@ def head(request: ModelRequest) -> bytes:
     system = _system(request.system, marks)
     if system:
         keys["system"] = system
-    return dump(keys)[:-1] + b',"messages":['
+    return Head.of(dump(keys)[:-1] + b',"messages":[', parameters, keys.get("tools"), system)
 
 
 def _tool(tool: ToolSpec, *, last: bool) -> Mapping[str, Json]:

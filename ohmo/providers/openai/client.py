@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import httpx2
@@ -16,13 +17,10 @@ from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest
 from ohmo.providers.classify import classify, retry_after, told_window
 from ohmo.providers.cover import Endpoint
-from ohmo.providers.heads import Heads
 from ohmo.providers.models import plain_name
 from ohmo.providers.openai.dialect import Dialect, first_dialect, learnt
 from ohmo.providers.openai.reading import Reading
-from ohmo.providers.openai.wire import CompletionsWire, head
-from ohmo.providers.pictures import read
-from ohmo.providers.scroll import Scrolls
+from ohmo.providers.openai.wire import spoken
 
 _LESSONS = 4  # an endpoint may refuse this many optional keys, one after the other, before its refusal counts
 
@@ -39,9 +37,8 @@ class OpenAIClient:
             timeout=httpx2.Timeout(endpoint.silence, connect=min(10.0, endpoint.silence)),
             http_client=DefaultAioHttpClient(),
         )
-        self.scrolls = Scrolls(CompletionsWire())
         self._dialects: dict[str, Dialect] = {}
-        self._heads = Heads(lambda request: head(request, self._dialect(request.model)))
+        self.rendering = spoken(self._dialect)
         self._windows: dict[str, int] = {}
 
     def learnt_window(self, model: str) -> int | None:
@@ -50,20 +47,14 @@ class OpenAIClient:
     async def aclose(self) -> None:
         await self._sdk.close()
 
-    async def body(self, request: ModelRequest) -> bytes:
-        """The bytes of a request."""
-        opened = self.scrolls.open(request.steps)
-        pictures = await read(self.scrolls.unseen_images(opened))
-        closed, tail = self.scrolls.write(opened, lambda image: pictures.get(image.path))
-        return b"".join([self._heads(request), closed, b"," if closed else b"", tail, b"]}"])
-
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """See ``ohmo.contracts.provider.Provider.stream``. No retries but one kind: an optional key the endpoint does not know is left
         out from then on."""
         for lessons in range(_LESSONS + 1):
             reading = Reading(request)
+            rendered = await self.rendering(request)
             try:
-                async with self._opened(await self.body(request)) as chunks:
+                async with self._opened(rendered.body) as chunks:
                     async for chunk in chunks:
                         text = reading.feed(cast("dict[str, Any]", chunk))
                         if text:
@@ -73,11 +64,12 @@ class OpenAIClient:
                 if better is None or lessons == _LESSONS:
                     raise self._classified(request, error) from error
                 self._dialects[request.model] = better
-                self._heads.clear()
+                self.rendering.heads.clear()
                 continue
             except (openai.APIError, httpx2.HTTPError) as error:
                 raise self._classified(request, error) from error
-            yield reading.reply()
+            reply = reading.reply()
+            yield replace(reply, step=replace(reply.step, request=rendered.digest))
             return
 
     def _dialect(self, model: str) -> Dialect:

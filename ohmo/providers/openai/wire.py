@@ -8,13 +8,16 @@ follow in one; user messages are joined, because several chat templates insist o
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ohmo.contracts.messages import CallResult, CallStarted, Compaction, Image, Json, ModelStep, Step, Text, ToolCall, UserStep
 from ohmo.contracts.provider import ModelRequest
+from ohmo.providers.cover import Endpoint
 from ohmo.providers.exchanges import GO_ON, MISSING_RESULT, NOTHING_SAID, SUMMARY_BEFORE, exchange
-from ohmo.providers.openai.dialect import Dialect
+from ohmo.providers.heads import Head
+from ohmo.providers.openai.dialect import Dialect, first_dialect
 from ohmo.providers.pictures import true_type
+from ohmo.providers.rendering import Rendering
 from ohmo.providers.scroll import Picture, Scroll
 
 _PARTS = b"\x00"  # stands before a fragment that is a list of parts; JSON never holds this byte
@@ -110,9 +113,25 @@ def _result(step: CallResult, scroll: Scroll, picture: Picture) -> bytes:
     return message + _PARTS + b",".join(_part(image, picture) for image in result.images)
 
 
-def head(request: ModelRequest, dialect: Dialect) -> bytes:
+def rendering(endpoint: Endpoint) -> Rendering:
+    """For a replay: what the endpoint teaches meanwhile is not known to it."""
+    return spoken(lambda model: first_dialect(model, endpoint.base_url))
+
+
+def spoken(dialect: Callable[[str], Dialect]) -> Rendering:
+    """``dialect``: of a model, now."""
+    return Rendering(
+        "o",
+        CompletionsWire(),
+        lambda request: head(request, dialect(request.model)),
+        lambda head, closed, tail: [head, closed, b"," if closed else b"", tail, b"]}"],
+    )
+
+
+def head(request: ModelRequest, dialect: Dialect) -> Head:
     """Everything before the conversation; the same bytes as long as model, system, tools, limit, effort and dialect stay the same."""
     keys: dict[str, Json] = {"model": request.model} | dialect.keys(request)
+    parameters = dict(keys)
     if request.tools:
         keys["tools"] = [
             {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)}}
@@ -120,4 +139,4 @@ def head(request: ModelRequest, dialect: Dialect) -> bytes:
         ]
     system = "\n\n".join(section.text for section in request.system if section.text.strip())
     start = dump({"role": "system", "content": system}) + b"," if system else b""
-    return dump(keys)[:-1] + b',"messages":[' + start
+    return Head.of(dump(keys)[:-1] + b',"messages":[' + start, parameters, keys.get("tools"), system)

@@ -34,7 +34,7 @@ class Rig:
     async def rendered(self) -> int:
         """Steps that were turned into bytes since the start."""
         client = await self.provider.client()
-        return client.scrolls.rendered  # type: ignore[attr-defined]
+        return client.rendering.scrolls.rendered  # type: ignore[attr-defined]
 
     async def ask(self, request: ModelRequest) -> Reply:
         events = [event async for event in self.provider.stream(request)]

@@ -220,12 +220,12 @@ async def test_a_turn_late_in_a_conversation_turns_no_more_steps_into_bytes_than
     for number in range(1, 501):
         request = talk.says(f"question {number}")
         before = await wired.rendered()
-        await client.body(request)  # type: ignore[attr-defined]
+        await client.rendering(request)  # type: ignore[attr-defined]
         talk.takes(ModelStep((Text(f"answer {number}"),), wired.model, "end"))
         work[number] = await wired.rendered() - before
     assert work[500] == work[20] == 2  # the answer before and the new question
     assert sum(work.values()) == 999
-    assert client._heads.built == 1  # type: ignore[attr-defined]
+    assert client.rendering.heads.built == 1  # type: ignore[attr-defined]
 
 
 async def test_the_same_conversation_read_again_from_the_store_gives_the_same_bytes(wired: Rig) -> None:

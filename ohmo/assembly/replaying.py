@@ -1,0 +1,207 @@
+"""Makes the present session of a thread again from its log and finds the first thing that comes out otherwise. Runs nothing, asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Protocol
+
+from pydantic import ValidationError
+
+from channels.record import record
+from ohmo.assembly.agent import AgentParts
+from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.errors import OhmoError
+from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, ToolResult, UserStep
+from ohmo.contracts.reports import ArrivalInfo, Replay, Reports, StepInfo, ThreadInfo
+from ohmo.contracts.store import Claim, Store, ThreadSettings, Work
+from ohmo.contracts.tool import Allow, Decision, Deny
+from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, summary
+from ohmo.providers.rendering import Rendering, differing
+from ohmo.sessions.ledger import TurnLedger
+from ohmo.sessions.plan import TurnPlan
+from ohmo.sessions.transcript import REFUSED, Transcript
+from ohmo.sessions.words import NOT_RUN, STOPPED_TOOL
+
+PAGE = 1_000
+SHRUNK = 3  # times that a prompt that was too long is made shorter
+_MODES = ("default", "plan", "full_auto")
+_NOT_JUDGED = (NOT_EXECUTED, UNKNOWN, STOPPED_TOOL, NOT_RUN)
+_WHY = {
+    "parameters": "the model or its limits (another profile, or what the endpoint had taught)",
+    "tools": "the tools (another version of ohmo, or other tools connected)",
+    "system": "the system prompt (SOUL.md, USER.md, AGENTS.md or the workspace was changed)",
+    "conversation": "the conversation",
+}
+
+
+class Kept(Store, Reports, Protocol):
+    """What is looked at; nothing is written."""
+
+
+@record
+class _Past:
+    """``begun``: with what each turn began, as far as it is still kept."""
+
+    info: ThreadInfo
+    begun: Mapping[str, Arrival]
+    steps: tuple[StepInfo, ...]
+
+    def claim(self, settings: ThreadSettings) -> Claim:
+        return Claim(self.info.thread, 0, 0.0, "replay", self.info.address, self.info.session_seq, settings)
+
+    def work(self, turn: str) -> Work:
+        nobody = Wake("replay", "owner", self.info.address, None, "owner", "", datetime.now(UTC))
+        return Work(turn, 1, 0, (self.begun.get(turn, nobody),), resumed=True)
+
+
+class Replaying:
+    """``plan`` as for a turn, without beginning one."""
+
+    def __init__(self, store: Kept, plan: Callable[[Claim, Work], TurnPlan], agent: AgentParts) -> None:
+        self._store, self._plan, self._agent = store, plan, agent
+
+    async def __call__(self, info: ThreadInfo) -> Replay:
+        past, again = await self._past(info), _Again(self._agent.model.renderings())
+        found = Replay(info.thread, 0, 0, 0, 0)
+        asked: dict[str, tuple[str, ToolCall]] = {}
+        same_until = info.session_seq
+        for row in past.steps:
+            match row.step:
+                case ModelStep(blocks, _, _, request):
+                    asked |= {block.id: (row.turn, block) for block in blocks if isinstance(block, ToolCall)}
+                    found = replace(found, calls=found.calls + 1)
+                    if not request:
+                        found = replace(found, unrecorded=found.unrecorded + 1)
+                    elif wrong := await self._request(past, row.turn, request, again):
+                        where = f", in steps {same_until} to {row.seq - 1}" if wrong == ["conversation"] else ""
+                        words = f"model call {found.calls}: {', '.join(_WHY[part] for part in wrong)} would be sent otherwise today{where}"
+                        return replace(found, difference=words, seq=row.seq)
+                    else:
+                        found, same_until = replace(found, same=found.same + 1), row.seq
+                case CallResult(result) if result.call in asked and result.text not in _NOT_JUDGED:
+                    turn, call = asked[result.call]
+                    judged, words = await self._decision(past, turn, call, result)
+                    if words:
+                        return replace(found, difference=f"{call.name} {summary(call)}: {words}", seq=row.seq)
+                    found = replace(found, judged=found.judged + judged)
+                case _:
+                    pass
+            again.steps.append((row.seq, row.step))
+        return found
+
+    async def _past(self, info: ThreadInfo) -> _Past:
+        earlier = await self._store.history(info.thread, before=info.session_seq, limit=PAGE)
+        items = list(earlier)
+        since = max(0, info.session_seq - 1)
+        while page := await self._store.history(info.thread, since=since, limit=PAGE):
+            items += page
+            since = page[-1].seq
+        begun: dict[str, Arrival] = {}
+        for item in items:
+            if isinstance(item, ArrivalInfo) and item.turn is not None:
+                begun.setdefault(item.turn, item.arrival)
+        steps = tuple(item for item in items if isinstance(item, StepInfo) and item.seq >= info.session_seq)
+        return _Past(info, begun, steps)
+
+    async def _request(self, past: _Past, turn: str, recorded: str, again: _Again) -> list[str]:
+        """What of the request differs; looks for what a person chose then (model, mode) and for what the endpoint made shorter."""
+        best: list[str] = []
+        for settings in self._settings(past.info.settings):
+            plan = self._plan(past.claim(settings), past.work(turn))
+            wrong = await again.differs(self._ledger(past, turn, plan, again), plan, recorded)
+            if not wrong:
+                return []
+            if not best or len(wrong) < len(best):
+                best = wrong
+            if not {"parameters", "system"} & set(best):
+                break
+        return best
+
+    def _settings(self, now: ThreadSettings) -> Iterator[ThreadSettings]:
+        yield now
+        for model in self._agent.model.models:
+            for mode in _MODES:
+                yield replace(now, model=model, mode=mode)
+
+    def _ledger(self, past: _Past, turn: str, plan: TurnPlan, again: _Again) -> TurnLedger:
+        return TurnLedger(
+            self._store, past.claim(past.info.settings), turn, again.transcript(past.info.session_seq, plan.budget), plan,
+            step=_never, new_id=lambda: "replay", deadline=0.0,
+        )  # fmt: skip
+
+    async def _decision(self, past: _Past, turn: str, call: ToolCall, result: ToolResult) -> tuple[bool, str]:
+        """Whether there was something to judge, and what is otherwise now. What a person was asked about may have ended either way."""
+        tool = self._agent.known.get(call.name)
+        if tool is None or turn not in past.begun:
+            return False, ""
+        plan = self._plan(past.claim(past.info.settings), past.work(turn))
+        context = self._ledger(past, turn, plan, _Again(())).call_context(call, lambda _: None)
+        try:
+            footprint = tool.footprint(tool.input.model_validate(dict(call.arguments)), plan.cwd)
+        except (ValidationError, OSError, OhmoError, ValueError):
+            return False, ""
+        decision = await self._agent.gate.judge(call, footprint, context, _unanswered)
+        refused = result.error and result.text.startswith(REFUSED)
+        return True, _otherwise(decision, refused=refused, text=result.text)
+
+
+class _Again:
+    """The log so far, and the wires it is turned into bytes with."""
+
+    def __init__(self, renderings: Sequence[Rendering]) -> None:
+        self.steps: list[tuple[int, Step]] = []
+        self._renderings = renderings
+        self._transcript = Transcript(0)
+
+    def transcript(self, session_seq: int, budget: int) -> Transcript:
+        """As the turn had it; the same one as long as its budget is the same."""
+        if self._transcript.session_seq != session_seq:
+            self._transcript = Transcript(session_seq, budget)
+        self._transcript.refit(budget)
+        self._transcript.add(self.steps)
+        return self._transcript
+
+    async def differs(self, ledger: TurnLedger, plan: TurnPlan, recorded: str) -> list[str]:
+        found = [rendering for rendering in self._renderings if rendering.letter == recorded[:1]]
+        if not found:
+            return differing("", recorded)
+        rendering, request = found[0], await ledger.request()
+        wrong = differing((await rendering(request)).digest, recorded)
+        if wrong == ["conversation"]:  # its earlier thinking may have been refused then
+            rendering.scrolls.without_thinking(request.steps)
+            wrong = differing((await rendering(request)).digest, recorded)
+        shorter = Transcript(self._transcript.session_seq, plan.budget)
+        shorter.add(self.steps)
+        for _ in range(SHRUNK if wrong == ["conversation"] else 0):  # or it was too long
+            if not shorter.shrink():
+                break
+            wrong = differing((await rendering(replace(request, steps=shorter.visible()))).digest, recorded)
+            if not wrong:
+                self._transcript = shorter
+                break
+        return wrong
+
+
+def _otherwise(decision: Decision, *, refused: bool, text: str) -> str:
+    then = text.splitlines()[0][:200] if text else ""
+    match decision:
+        case Deny(layer, reason) if not refused:
+            return f"ran then, would not be allowed today ({layer}: {reason})"
+        case Allow() if refused:
+            return f"was refused then ({then}), would run today"
+        case Deny() | Allow():
+            return ""
+        case _:
+            asked = not refused or text.startswith((f"{REFUSED}approval)", f"{REFUSED}question)"))
+            return "" if asked else f"was refused then ({then}), a person would be asked today"
+
+
+async def _unanswered(digest: str) -> None:  # noqa: ARG001
+    """Nobody is asked again."""
+    return
+
+
+def _never(arrival: Arrival) -> UserStep:
+    raise AssertionError(f"a replay takes nothing from a mailbox: {arrival!r:.60}")

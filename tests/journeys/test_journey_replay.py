@@ -1,0 +1,119 @@
+"""``ohmo sessions replay``: a session comes out of its log byte for byte as it was sent, also after kill -9 and without the daemon; whatever was
+changed since is the first difference, by name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.faults.daemon import ROOT, Daemon, until
+from tests.platforms.model.script import Call, Turn
+from tests.platforms.model.server import ModelServer, serving
+
+WIRES = {"anthropic": "claude-sonnet-5-5", "openai": "local-1"}
+RUNS = (
+    Turn(thinking="hm", calls=(Call("Bash", {"command": "echo one"}), Call("Read", {"file_path": "gone.txt"}))),
+    Turn(calls=(Call("ToolSearch", {"query": "select:CronList"}),)),
+    Turn(calls=(Call("CronList", {}),)),
+    Turn(text="done"),
+)
+
+
+async def replay(home: Path, thread: str, *options: str) -> tuple[int | None, str]:
+    """Exit code and output."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "OHMO_HOME": str(home)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "ohmo", "sessions", "replay", thread, *options, cwd=ROOT, env=environ,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, errors = await asyncio.wait_for(process.communicate(), 90)
+    assert process.returncode in (0, 1), errors.decode()
+    return process.returncode, out.decode()
+
+
+def configure(home: Path, wire: str, url: str, more: str = "") -> None:
+    (home / "config.yaml").write_text(
+        f'profiles: {{default: {{provider: {wire}, base_url: "{url}", api_key: "k", models: [{WIRES[wire]}]}}}}\n'
+        f"workspace: {home.parent / 'work'}\ncontrol: {{listen: null}}\n{more}"
+    )
+    (home / "config.yaml").chmod(0o600)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.timeout(300)
+async def test_a_session_comes_out_of_its_log_as_it_was_sent_and_every_change_is_named(home: Path, wire: str) -> None:
+    home.mkdir(exist_ok=True)
+    async with serving(ModelServer(RUNS)) as server:
+        configure(home, wire, server.url)
+        daemon = Daemon(home)
+
+        async def says(asked: int, **message: str) -> str:
+            _, answer = await daemon.call("POST", "/api/v1/messages", message)
+
+            async def settled() -> bool:
+                return server.count >= asked and await daemon.idle()
+
+            await until(f"{message} is answered", settled)
+            return str(answer["thread"])
+
+        await daemon.start()
+        try:
+            thread = await says(4, text="go")
+            await daemon.kill()
+            await daemon.start()
+            await says(5, text="and now?", thread=thread, mode="plan")  # another mode, and so another prompt, from here on
+            code, words = await replay(home, thread)
+            assert (code, words) == (0, "5 of 5 requests are the same byte for byte, 4 decisions are the same\n")
+            assert server.count == 5  # nobody was asked
+        finally:
+            await daemon.stop()
+
+    code, words = await replay(home, thread, "--json")  # without the daemon, too
+    found = {"calls": 5, "same": 5, "unrecorded": 0, "judged": 4, "difference": None}
+    assert (code, json.loads(words) | found) == (0, json.loads(words))
+
+    soul = home / "SOUL.md"
+    before = soul.read_text() if soul.exists() else None
+    soul.write_text("You are a pirate.\n")
+    code, words = await replay(home, thread)
+    assert code == 1
+    assert "model call 1: the system prompt" in words
+    soul.unlink() if before is None else soul.write_text(before)
+
+    configure(home, wire, server.url, 'permissions: {deny: ["Read"]}\n')
+    code, words = await replay(home, thread)
+    assert code == 1
+    assert "Read gone.txt: ran then, would not be allowed today" in words
+    configure(home, wire, server.url)
+
+    with closing(sqlite3.connect(home / "ohmo.db")) as store, store:
+        store.execute(
+            "UPDATE steps SET body = replace(body, 'one', 'two') WHERE thread = ? AND kind = 'result' AND body LIKE '%one%'", (thread,)
+        )
+    code, words = await replay(home, thread)
+    assert code == 1
+    assert "before it: 1 requests the same" in words
+    assert "model call 2: the conversation would be sent otherwise today, in steps" in words
+
+
+async def test_a_session_of_which_nothing_was_kept_says_so(home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "config.yaml").write_text(
+        f"workspace: {home.parent / 'work'}\nprofiles: {{default: {{provider: offline}}}}\ncontrol: {{listen: null}}\n"
+    )
+    (home / "config.yaml").chmod(0o600)
+    daemon = Daemon(home)
+    await daemon.start()
+    try:
+        _, answer = await daemon.call("POST", "/api/v1/messages", {"text": "hi"})
+        await until("it is answered", daemon.idle)
+    finally:
+        await daemon.stop()
+    assert await replay(home, answer["thread"]) == (1, "nothing to compare: no request of this session was recorded\n")
