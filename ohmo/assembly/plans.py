@@ -85,6 +85,8 @@ class Plans:
         found = self._prompts.pop(key, None)
         if found is None:
             found = system_prompt(self._persona, cwd, f"{platform.system()} {platform.machine()}", mode)
+            newest = next(reversed(self._prompts.values()), found)
+            found = newest if newest == found else found  # the sessions of a day share one
         self._prompts[key] = found
         if len(self._prompts) > 2_000:
             self._prompts.pop(next(iter(self._prompts)))

@@ -16,6 +16,7 @@ from channels.record import record
 from ohmo.contracts.messages import Image, Step
 from ohmo.providers.exchanges import images, last_model_step, split
 
+STEP = 600  # rough bytes that a step holds beside its words: those of a conversation that is over are kept by its scroll alone
 Picture = Callable[[Image], str | None]  # base64 of its bytes; None when the file is gone
 
 
@@ -59,7 +60,8 @@ class Opened:
 
 
 class Scrolls:
-    """Bounded by bytes; the conversation that was quiet longest goes first, which is how an evicted session's bytes leave, too.
+    """Bounded by bytes, of bodies and, roughly, of the steps they keep alive; the conversation that was quiet longest goes first, which is how an
+    evicted session's bytes leave, too.
     ``rendered`` counts steps turned into bytes since the start (tests count work, not time)."""
 
     def __init__(self, wire: Wire, *, limit: int = 16 << 20) -> None:
@@ -83,7 +85,7 @@ class Scrolls:
         """Bytes of the closed and of the open exchanges. The first grows by appending only; the caller must not change it."""
         scroll = opened.scroll
         index = len(scroll.steps)
-        before = len(scroll.body)
+        before = _weight(scroll)
         for piece in split(opened.closed[index:]):
             written = self._assemble(piece, index, scroll, picture)
             if scroll.body and written:
@@ -96,7 +98,7 @@ class Scrolls:
         scroll.next = opened.open[0] if opened.open else None
         keep = {id(step) for step in opened.open}
         scroll.fragments = {key: value for key, value in scroll.fragments.items() if key in keep}
-        self._bytes += len(scroll.body) - before
+        self._bytes += _weight(scroll) - before
         self._trim()
         return scroll.body, tail
 
@@ -143,7 +145,7 @@ class Scrolls:
 
     def _drop(self, scroll: Scroll) -> None:
         del self._scrolls[id(scroll)]
-        self._bytes -= len(scroll.body)
+        self._bytes -= _weight(scroll)
         shelf = [each for each in self._shelves[scroll.shelf] if each is not scroll]
         if shelf:
             self._shelves[scroll.shelf] = shelf
@@ -153,6 +155,10 @@ class Scrolls:
     def _trim(self) -> None:
         while len(self._scrolls) > 1 and (self._bytes > self._limit or len(self._scrolls) > 1024):
             self._drop(next(iter(self._scrolls.values())))
+
+
+def _weight(scroll: Scroll) -> int:
+    return len(scroll.body) + STEP * len(scroll.steps)
 
 
 def _shelf(steps: tuple[Step, ...]) -> int:
