@@ -55,7 +55,7 @@ _SHAPES = (  # what a credential looks like, whoever wrote it into the line; the
 )
 _SHAPE = re.compile("|".join(_SHAPES), re.DOTALL)
 _IN_CONTEXT = re.compile(  # the word before it gives it away; that word stays
-    r"(?P<before>\b(?:Bearer|Basic)\s+|[?&](?:access_token|token|api_?key|key|code|secret|password)=)[^\s&@\"']{4,}|(?P<user>://[^/\s:@]*:)[^/\s@]+(?=@)",
+    r"(?P<before>\b(?:Bearer|Basic)\s+(?!Info)|[?&](?:access_token|token|api_?key|key|code|secret|password)=)[^\s&@\"']{4,}|(?P<user>://[^/\s:@]*:)[^/\s@]+(?=@)",
     re.IGNORECASE,
 )
 _PRIVATE_FIELD = re.compile(r"(?:^|_)(?:token|password|secret|api_?key|authorization|cookie)$", re.IGNORECASE)

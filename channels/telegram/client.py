@@ -383,7 +383,7 @@ def failure(method: str, error: TelegramError, *, once: bool) -> ChannelError:
             wait = error.retry_after
             return RateLimited(wait.total_seconds() if isinstance(wait, timedelta) else float(wait))
         case InvalidToken():
-            return AuthFailed("Telegram does not accept the token: ask @BotFather for /token and put it into config.yaml")
+            return AuthFailed("Telegram does not accept the token: ask @BotFather for /token and put it into channels.telegram.token")
         case ChatMigrated():
             return Moved(error.new_chat_id)
         case BadRequest() | Forbidden():

@@ -107,6 +107,8 @@ def address_parser(board: Switchboard) -> Callable[[str], Address]:
         if not colon or not rest:
             raise ValueError(f"{text}: an address is CHANNEL:REST, for example slack:C123/1700.1")
         found = board.address(channel, rest)
+        if found is None and channel not in board.names:
+            raise ValueError(f"{text}: the channel {channel} is not enabled, only {', '.join(board.names)}; config.yaml enables it")
         if found is None:
             raise ValueError(f"{text}: the channel {channel} is not connected")
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -28,13 +29,14 @@ def as_json_text(value: object) -> str:
 
 
 def print_rows(rows: Sequence[Row], columns: Columns, empty: str) -> None:
-    """One line for each row; ``empty`` when there is none."""
+    """One line for each row; ``empty`` when there is none. Lines are cut at a terminal's width, but never the reason of a trouble (``DETAIL``)."""
     if not rows:
         click.echo(empty)
         return
     table = [list(columns), *([clean(read(row)) for read in columns.values()] for row in rows)]
     widths = [max(_width(line[number]) for line in table) for number in range(len(columns))]
-    screen = max(shutil.get_terminal_size((160, 24)).columns, 60)
+    whole = "DETAIL" in columns or not sys.stdout.isatty()
+    screen = 10_000 if whole else max(shutil.get_terminal_size((160, 24)).columns, 60)
     for line in table:
         text = "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()
         click.echo(text if len(text) <= screen else text[: screen - 1] + "…")

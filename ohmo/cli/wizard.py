@@ -15,6 +15,7 @@ from channels.contract import Manifest
 from channels.record import record
 from channels.registry import discover
 from channels.setup import Ask, Setup
+from ohmo.cli.client import connect
 from ohmo.config.envfile import environment
 from ohmo.config.home import Home, find_home
 from ohmo.config.load import Config, load
@@ -75,7 +76,10 @@ class Wizard:
             click.echo(f"next    put {', '.join(absent)} into {home.root / '.env'} (NAME=value lines, chmod 600) or into the environment")
         for line in after:
             click.echo(f"next    {line}")
-        click.echo("next    ohmo config check, then ohmo run" if not service else "next    ohmo status")
+        runs = service or connect(None, self._environ).probe("/healthz")
+        click.echo(
+            "next    ohmo status (it runs, and takes this over within seconds)" if runs else "next    ohmo config check, then ohmo run"
+        )
         return 0 if fine else 1
 
     def _absent(self, answers: Answers) -> list[str]:

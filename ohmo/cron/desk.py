@@ -117,7 +117,7 @@ class CronDesk:
     async def view(self, row: JobRow) -> Mapping[str, Json]:
         """A job as the API tells it."""
         latest = await self._parts.jobs.occurrences(row.job, limit=1)
-        return job_view(row, latest[0] if latest else None)
+        return {**job_view(row, latest[0] if latest else None), "note": self._note(row.body.spec)}
 
     async def create(
         self,
@@ -229,6 +229,15 @@ class CronDesk:
             raise Unavailable(f"{row.name} was changed by somebody else in this moment")
         return newer
 
+    def _note(self, spec: JobSpec) -> str:
+        """What stands in the way of its reports, as far as it is known already; "" when nothing does."""
+        try:
+            if spec.to is not None:
+                self._parts.resolve(spec.to)
+        except ValueError as error:
+            return f"{error}; until then its reports go to the owner" if "is not enabled" in str(error) else ""
+        return ""
+
     def _place(self, spec: JobSpec) -> Address | None:
         """None: its channel is not connected now; it is read when the report goes out. Raises BadJob when it can be read and is wrong."""
         if spec.to is None:
@@ -236,7 +245,7 @@ class CronDesk:
         try:
             return self._parts.resolve(spec.to)
         except ValueError as error:
-            if "is not connected" in str(error):
+            if "is not connected" in str(error) or "is not enabled" in str(error):
                 return None
             raise BadJob(f"to: {error}") from error
 

@@ -20,6 +20,7 @@ from channels.record import record
 from ohmo.assembly.house import House
 from ohmo.assembly.rulebooks import ELDERS, Elder
 from ohmo.assembly.seams import Seams
+from ohmo.config.envfile import env_file
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 from ohmo.control.server import Doors
@@ -119,7 +120,7 @@ def _say(line: str, code: int) -> int:
 
 async def _live(config: Config, order: Order, seams: Seams, word: _Word) -> int:
     """One life after the other: each ends with a signal, or with a configuration to go on with."""
-    stopping, rereading = asyncio.Event(), Rereading(order.reread, config.file)
+    stopping, rereading = asyncio.Event(), Rereading(order.reread, config.file or config.home.config, env_file(config.home))
     last: Config | None = None
     elders: list[Elder] = []
     with signals(stopping.set, abort=lambda: os._exit(FAILED), reload=rereading.asked.set):

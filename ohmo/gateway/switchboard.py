@@ -73,6 +73,11 @@ class Switchboard:
         """Health by label."""
         return {label: health.report(self._parts.clock()) for label, health in self._health.items() if label != "house"}
 
+    @property
+    def names(self) -> Sequence[str]:
+        """Channels that are enabled, connected or not."""
+        return sorted({link.name for link in self._links} - {"house"})
+
     def address(self, channel: str, rest: str) -> Address | None:
         """``rest`` read by a connected channel of this name. Raises ValueError with one line; None: not connected."""
         found = next((one for (name, _), one in self._connected.items() if name == channel), None)

@@ -1,4 +1,4 @@
-"""Notices that ``config.yaml`` changed. What does not load is never taken over: the owner hears file, line and key, and the old one goes on."""
+"""Notices that ``config.yaml`` or ``.env`` changed. What does not load is never taken over: the owner hears file, line and key, and the old one goes on."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ Stamp = tuple[int, int, int] | None
 
 
 class Rereading:
-    """``reread`` loads the configuration afresh and raises ConfigError. ``asked``: somebody wants it now (SIGHUP)."""
+    """``reread`` loads the configuration afresh and raises ConfigError. ``file`` may not be there yet; ``secrets``: a file beside it, whose change
+    is always taken over, since nobody compares secrets. ``asked``: somebody wants it now (SIGHUP)."""
 
-    def __init__(self, reread: Callable[[], Config], file: Path | None, *, look: float = LOOK) -> None:
-        self._reread, self._look = reread, look
-        self._seen = _stamp(file)  # taken at once: what changes while the house is being built is noticed too
+    def __init__(self, reread: Callable[[], Config], file: Path, secrets: Path | None = None, *, look: float = LOOK) -> None:
+        self._reread, self._look, self._file, self._secrets = reread, look, file, secrets
+        self._seen = self._stamps()  # taken at once: what changes while the house is being built is noticed too
         self.asked = asyncio.Event()
         self.problem = ""
 
@@ -32,10 +33,11 @@ class Rereading:
         before = self._seen
         while True:
             asked = await self._wait()
-            now = _stamp(present.file)
+            now = self._stamps()
             if not asked and (now == self._seen or now != before):
                 before = now
                 continue
+            asked = asked or now[1] != self._seen[1]
             self._seen = before = now
             try:
                 found = await asyncio.to_thread(self._reread)
@@ -54,6 +56,9 @@ class Rereading:
             log.error("configuration_refused", problems=why.splitlines()[:20])
             await tell(line)
 
+    def _stamps(self) -> tuple[Stamp, Stamp]:
+        return _stamp(self._file), None if self._secrets is None else _stamp(self._secrets)
+
     async def _wait(self) -> bool:
         try:
             await within(self._look, self.asked.wait())
@@ -63,9 +68,7 @@ class Rereading:
         return True
 
 
-def _stamp(file: Path | None) -> Stamp:
-    if file is None:
-        return None
+def _stamp(file: Path) -> Stamp:
     try:
         found = os.stat(file)  # noqa: PTH116
     except OSError:

@@ -238,7 +238,8 @@ def _agreed(looks: Mapping[str, Any], yes: bool) -> bool:
 def _told(job: Mapping[str, Any]) -> str:
     due = "paused" if not job["enabled"] else f"next run {clean(job['next_local'])}" if job["next_local"] else "no further run"
     kept = "" if job["to"] else "; its reports are only kept in the history (--to sends them somewhere)"
-    return f"{clean(job['name'])}: {due}{kept}"
+    note = f"; {clean(job['note'])}" if job.get("note") else ""
+    return f"{clean(job['name'])}: {due}{kept}{note}"
 
 
 def _rhythm(row: Mapping[str, Any]) -> str:

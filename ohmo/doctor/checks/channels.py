@@ -116,8 +116,8 @@ def _state(name: str, title: str, states: tuple[str, ...], step: Callable[[str],
         found = [(label, row) for label, row in rows.items() if row["state"] in states]
         if not found:
             return ok()
-        label, row = found[0]
-        return problem(f"{label}: {row['state']}: {row['detail'] or 'no reason is known'}", step(label.partition("/")[0]))
+        said = "; ".join(f"{label}: {row['state']}: {row['detail'] or 'no reason is known'}" for label, row in found)
+        return problem(said, "; ".join(dict.fromkeys(step(label.partition("/")[0]) for label, _ in found)))
 
     return Check(name, title, examine)
 
@@ -127,7 +127,7 @@ def _quiet(ground: Ground) -> Finding:
     if rows is None:
         return skipped("no daemon is running")
     slow = [label for label, row in rows.items() if row["state"] == "starting"]
-    return warning(f"{slow[0]}: still starting", "ask again in a minute; then ohmo logs --level warning") if slow else ok()
+    return warning(f"{', '.join(slow)}: still starting", "ask again in a minute; then ohmo logs --level warning") if slow else ok()
 
 
 def _live(name: str) -> Check:

@@ -39,6 +39,8 @@ async def client(tmp_path: Path) -> AsyncIterator[TestClient[web.Request, web.Ap
 
     def resolve(text: str) -> Address:
         channel, _, rest = text.partition(":")
+        if channel == "irc":
+            raise ValueError(f"{text}: the channel irc is not enabled, only slack; config.yaml enables it")
         if channel != "slack":
             raise ValueError(f"{text}: the channel {channel} is not connected")
         return Address("slack", "T1", ChatId(rest))
@@ -49,6 +51,15 @@ async def client(tmp_path: Path) -> AsyncIterator[TestClient[web.Request, web.Ap
     application.add_routes(CronRoutes(desk).routes())
     async with TestClient(TestServer(application), headers={"Authorization": f"Bearer {'t' * 40}"}) as client:
         yield client
+
+
+async def test_a_job_whose_reports_go_nowhere_yet_is_made_and_says_so(client: TestClient[web.Request, web.Application]) -> None:
+    made = await client.post("/api/v1/cron", json={**JOB, "to": "irc:#a"})
+    assert made.status == 201
+    assert (await made.json())[
+        "note"
+    ] == "irc:#a: the channel irc is not enabled, only slack; config.yaml enables it; until then its reports go to the owner"
+    assert (await (await client.post("/api/v1/cron", json={**JOB, "name": "other"})).json())["note"] == ""
 
 
 async def test_a_job_from_its_making_to_its_end(client: TestClient[web.Request, web.Application]) -> None:

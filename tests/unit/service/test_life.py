@@ -155,7 +155,7 @@ async def test_a_changed_file_is_taken_over_when_it_loads_and_said_once_when_it_
     file, environ, told = tmp_path / "config.yaml", environ_of(tmp_path), list[str]()
     file.write_text("limits: {queue: 10}\n")
     present = load(environ=environ)
-    rereading = Rereading(lambda: load(environ=environ), present.file, look=0.02)
+    rereading = Rereading(lambda: load(environ=environ), tmp_path / "config.yaml", look=0.02)
 
     async def tell(line: str) -> None:
         told.append(line)
@@ -181,11 +181,30 @@ async def test_a_changed_file_is_taken_over_when_it_loads_and_said_once_when_it_
     assert len(told) == 2
 
 
+async def test_a_first_configuration_and_a_new_token_are_noticed_while_the_house_runs(tmp_path: Path) -> None:
+    environ, file, secrets = environ_of(tmp_path), tmp_path / "config.yaml", tmp_path / ".env"
+
+    async def tell(line: str) -> None:
+        raise AssertionError(line)
+
+    rereading = Rereading(lambda: load(environ={**environ, **read(secrets)}), file, secrets, look=0.02)
+    present = load(environ=environ)
+    assert present.file is None
+    changing = asyncio.create_task(rereading.changed(present, tell))
+    file.write_text("limits: {queue: 10}\n")
+    present = await asyncio.wait_for(changing, 20)
+    assert present.limits.queue == 10
+    changing = asyncio.create_task(rereading.changed(present, tell))
+    secrets.write_text("TELEGRAM_TOKEN=new\n")
+    secrets.chmod(0o600)
+    assert (await asyncio.wait_for(changing, 20)).source.data == present.source.data
+
+
 async def test_asking_for_a_reload_takes_the_same_file_over_again(tmp_path: Path) -> None:
     environ = environ_of(tmp_path)
     (tmp_path / "config.yaml").write_text("limits: {queue: 10}\n")
     present = load(environ=environ)
-    rereading = Rereading(lambda: load(environ=environ), present.file, look=30)
+    rereading = Rereading(lambda: load(environ=environ), tmp_path / "config.yaml", look=30)
     rereading.asked.set()
 
     async def tell(line: str) -> None:
