@@ -121,7 +121,7 @@ def test_the_status_has_its_fields() -> None:
     assert set(SURFACE["status_channel"]) <= set(ChannelStatus.__match_args__)
 
 
-def test_the_numbers_have_their_names_and_labels() -> None:
+async def test_the_numbers_have_their_names_and_labels() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     channel = ChannelStatus("connected", now, now, "")
     status = HouseStatus(True, "1", now, "p", "m", {"slack": channel}, {}, {}, None, 0, 0, {"lag_seconds": 0.0}, {})
