@@ -221,7 +221,7 @@ async def build_house(
             store=store, access=access, commands=known, desk=desk, stopped=pool.stopped, arrived=pool.arrived,
             acknowledge=board.acknowledge, drafted=board.drafted, away=Away(store.post, seams.clock), new_id=seams.new_id, clock=seams.clock,
             failpoint=seams.failpoint, card=clockwork.cards, whispers=Whispers(board.whisper, seams.clock), restart=(again := asyncio.Event()).set,
-            publish=lambda wake: publish_wake(bus, wake, None),
+            publish=lambda wake: publish_wake(bus, wake, None), terms=clockwork.desk.terms_at,
         )
     )  # fmt: skip
     control = _control(ground, board, truth, desk, metrics, Replaying(store, plans.of, agent))

@@ -109,7 +109,7 @@ def _tokens(spec: ToolSpec) -> int:
 
 def _person_of(claim: Claim, first: Arrival) -> str:
     """``CHANNEL:PERSON``, the name under which permissions are remembered."""
-    if isinstance(first, Wake) and ":" in first.person and first.again is None:
+    if isinstance(first, Wake) and ":" in first.person and (first.again is None or first.terms is not None):
         return first.person
     return f"{claim.address.channel}:{_person(first)}"
 

@@ -88,7 +88,7 @@ def strictest(modes: Iterable[Mode]) -> Mode:
 def standing_of(first: Arrival, known: Access) -> Standing:
     """On whose rights a turn runs that begins with this."""
     if isinstance(first, Wake):
-        if first.again is not None:
+        if first.again is not None and first.terms is None:
             return first.again.standing
         if first.terms is not None and first.terms.standing is not None:
             return first.terms.standing

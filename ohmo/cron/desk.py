@@ -11,7 +11,7 @@ from pathlib import Path
 from channels.contract import Address, Clock
 from channels.errors import Unavailable
 from channels.record import record
-from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.arrivals import Terms, Wake
 from ohmo.contracts.cron import BadJob, JobBody, JobRow, Jobs, JobSpec, NoSuchJob, OccurrenceRow
 from ohmo.contracts.messages import Json
 from ohmo.contracts.store import Accepted
@@ -19,7 +19,7 @@ from ohmo.cron.recipes import Recipe, read_recipe, recipes
 from ohmo.cron.spec import digest, fields_of_spec, first_slot, in_utc, spec_of, when_words, whole
 from ohmo.cron.times import after
 from ohmo.cron.views import job_view
-from ohmo.cron.wakes import wake_of
+from ohmo.cron.wakes import place_of, terms_of, wake_of
 from ohmo.ids import NewId
 
 Publish = Callable[[Wake], Awaitable[Accepted]]
@@ -190,6 +190,12 @@ class CronDesk:
         if accepted.duplicate:
             raise BadJob(f"{name}: it was changed or started by somebody else in this moment; try again")
         return now
+
+    async def terms_at(self, place: Address, person: str) -> tuple[Terms, str] | None:
+        """Under what the job runs whose thread this is and that acts for ``person``, told whatever its answer, and the account of that person; None:
+        there is none any more, or several share the thread."""
+        rows = [row for row in await self._parts.jobs.jobs() if place_of(row) == place and row.person == person]
+        return (replace(terms_of(rows[0]), when="always"), rows[0].body.account) if len(rows) == 1 else None
 
     async def last_report(self, row: JobRow) -> str:
         """How the last answer began, for a job that tells changes only."""

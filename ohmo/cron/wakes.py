@@ -37,24 +37,21 @@ def wake_of(
     row: JobRow, due: datetime, *, by: Literal["schedule", "catch_up", "hand"], following: datetime | None, last: str, now: datetime
 ) -> Wake:
     """``last``: what the job reported the last time, for "only if changed". ``now``: its deadline counts from here."""
-    spec = row.body.spec
-    approved = row.body.approved == digest(spec)
-    to, place = destination(spec, row.body.place)
-    terms = Terms(
-        spec.name,
-        spec.rules if approved else (),
-        spec.secrets if approved else (),
-        spec.deadline or DEADLINE,
-        spec.when,
-        to=to,
-        place=place,
-    )
+    spec, terms = row.body.spec, terms_of(row)
     fresh = _named(spec) is None
     return Wake(
         key=f"cron:{row.job}@{round(due.timestamp() * 1000)}", origin="cron", place=place_of(row), deliver=None, person=row.person,
         prompt=prompt_of(spec, due, last), at=now, occurrence=Occurrence(row.job, due, row.revision, following, by, fresh), terms=terms,
         account=row.body.account,
     )  # fmt: skip
+
+
+def terms_of(row: JobRow) -> Terms:
+    spec = row.body.spec
+    approved = row.body.approved == digest(spec)
+    to, place = destination(spec, row.body.place)
+    deadline = spec.deadline or DEADLINE
+    return Terms(spec.name, spec.rules if approved else (), spec.secrets if approved else (), deadline, spec.when, to=to, place=place)
 
 
 def prompt_of(spec: JobSpec, due: datetime, last: str) -> str:

@@ -32,11 +32,11 @@ def routed(owner: Callable[[], Address], errands: Errands) -> Card:
             return card(asked)
         row, errand = card(asked), errands.of(asked)
         who = f"The {'job' if kind == 'cron' else 'webhook'} {name} asks:"
-        how = (
-            "Answer with a button."
-            if errand is not None
-            else f"Answer with a button, or with `ohmo approvals approve {asked.ask.id}` or `deny`."
-        )
+        if asked.ask.question.kind == "permission" and kind == "cron":
+            how = _THUMBS if errand is not None else f"Answer with a button, or with `ohmo approvals approve {asked.ask.id}{_DENY}"
+        else:
+            words = ' --word "…"' if asked.ask.question.kind == "question" else ""
+            how = _BUTTON if errand is not None else f"Answer with a button, or with `ohmo approvals approve {asked.ask.id}{words}`."
         place = errand.place if errand is not None else owner()
         text = row.outbound.text.rpartition("\n\nAnswer ")[0]
         return replace(row, outbound=replace(row.outbound, address=place, text=f"{who}\n\n{text}\n\n{how}"))
@@ -45,6 +45,7 @@ def routed(owner: Callable[[], Address], errands: Errands) -> Card:
 
 
 _PERMISSION = "Answer with a button, or say `/approve`, `/approve session`, `/approve always` or `/deny`."
+_THUMBS, _DENY, _BUTTON = "Answer with a button, or with 👍 or 👎.", "` or `deny`.", "Answer with a button."
 _RUN = "run:"
 
 
@@ -59,6 +60,7 @@ _WITHOUT = (  # how to answer: with buttons, and where there are none; the react
     ("Answer with a button, or with ", "Answer with "),
     ("Answer with a button or in your own words.", "Answer in your own words."),
     ("Press the button, or say `/approve`, to run it now.", "Say `/approve` to run it now."),
+    (" Press the button to run it now.", ""),
 )
 
 
@@ -83,14 +85,16 @@ def parse_run(text: str) -> str | None:
 
 
 def lapsing(new_id: NewId) -> Closing:
-    """Takes the place of a card that nobody answered in time. A permission can still be given, as a new request; what a job asked cannot: its time is over."""
+    """Takes the place of a card that nobody answered in time. A permission can still be given, as a new request."""
 
     def close(row: OutRow) -> PostRow:
-        if not row.row.outbound.text.endswith(_PERMISSION):
+        text = row.row.outbound.text
+        if not text.endswith((_PERMISSION, _THUMBS, _DENY)):
             return closing(new_id, "No answer in time: denied")(row)
         made = closing(new_id, "No answer in time: not run.")(row)
-        text = f"{made.outbound.text} Press the button, or say `/approve`, to run it now."
-        return replace(made, outbound=replace(made.outbound, text=text, choices=(Choice(f"{_RUN}{row.row.id}", "Run it now"),)))
+        how = "Press the button, or say `/approve`, to run it now." if text.endswith(_PERMISSION) else "Press the button to run it now."
+        choices = (Choice(f"{_RUN}{row.row.id}", "Run it now"),)
+        return replace(made, outbound=replace(made.outbound, text=f"{made.outbound.text} {how}", choices=choices))
 
     return close
 

@@ -17,7 +17,7 @@ from channels.contract import Address, Answer, Clock, Inbound, MessageId, Outbou
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, Restart, RunNow, Standing, Stop, is_order, parse, unknown
-from ohmo.contracts.arrivals import Again, Arrival, Wake
+from ohmo.contracts.arrivals import Again, Arrival, Terms, Wake
 from ohmo.contracts.store import Accepted, Asked, Card, Lapsed, PostRow, Seat, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
 from ohmo.gateway import pairing
@@ -59,6 +59,9 @@ class IntakeParts:
     whispers: Whispers | None = None
     publish: Callable[[Wake], Awaitable[Accepted]] | None = None  # new requests of the house's own; None: there are none
     restart: Callable[[], None] = lambda: None
+    terms: Callable[[Address, str], Awaitable[tuple[Terms, str] | None]] | None = (
+        None  # of a job: by its thread and its person, and the person's account
+    )
 
 
 class Intake:
@@ -272,21 +275,37 @@ class Intake:
         parts, asked = self._parts, lapsed.asked
         if not owner and not parts.access.may_answer(asked, said):
             return False, "This question is not yours to answer."
-        standing = parts.access.standing_of(replace(said, address=asked.address, person=Person(PersonId(asked.person), "")))
-        if parts.publish is None or standing is None or asked.address.channel == "house":
+        if parts.publish is None or (wake := await self._again(said, lapsed)) is None:
             return False, "This question is closed."
-        info, name = await parts.desk.thread(asked.thread), said.person.name or said.person.id
-        again = Again(lapsed.call.name, lapsed.call.arguments, asked.ask.question.digest, said.person.id, standing)
-        prompt = RUN_NOW.format(name=" ".join(name.split())[:100])
-        wake = Wake(
-            key=f"again:{asked.ask.id}", origin="again", place=asked.address, deliver=asked.address, person=asked.person, prompt=prompt,
-            at=parts.clock(), account=asked.address.account, mind=info.person_scope if info is not None else "", again=again,
-        )  # fmt: skip
+        name = said.person.name or said.person.id
         published = await parts.publish(wake)
         card_row = await parts.store.post_row(asked.ask.id)
         if card_row is not None:
             await parts.store.post([closing(lambda: derived("again", asked.ask.id), f"Run now: allowed by {name}")(card_row)])
         return (False, "It was run already.") if published.duplicate else (True, "")
+
+    async def _again(self, said: Said, lapsed: Lapsed) -> Wake | None:
+        """None: nobody may have this run any more. What a job asked runs under the job's terms, and what comes of it goes where its reports go."""
+        parts, asked = self._parts, lapsed.asked
+        prompt = RUN_NOW.format(name=" ".join((said.person.name or said.person.id).split())[:100])
+        key, place, digest, by = f"again:{asked.ask.id}", asked.address, asked.ask.question.digest, said.person.id
+        if place.channel == "house":
+            found = await parts.terms(place, asked.person) if parts.terms is not None else None
+            if found is None:
+                return None
+            again = Again(lapsed.call.name, lapsed.call.arguments, digest, by, "guest")  # as whom a job acts is looked up when it runs
+            return Wake(
+                key=key, origin="again", place=place, deliver=None, person=asked.person, prompt=prompt, at=parts.clock(), terms=found[0],
+                account=found[1], again=again,
+            )  # fmt: skip
+        standing = parts.access.standing_of(replace(said, address=place, person=Person(PersonId(asked.person), "")))
+        if standing is None:
+            return None
+        info = await parts.desk.thread(asked.thread)
+        return Wake(
+            key=key, origin="again", place=place, deliver=place, person=asked.person, prompt=prompt, at=parts.clock(), account=place.account,
+            mind=info.person_scope if info is not None else "", again=Again(lapsed.call.name, lapsed.call.arguments, digest, by, standing),
+        )  # fmt: skip
 
     async def _reacted(self, accepted: Accepted, reacted: Reacted) -> None:
         """A thumb on the card of a permission is its button; on anything else, or by somebody else, it is only a thumb, and nobody is told off for it."""

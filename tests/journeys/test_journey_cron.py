@@ -145,6 +145,32 @@ async def test_a_job_asks_its_owner_and_names_what_nobody_allowed(world: Callabl
     assert "touch" not in said.text
 
 
+async def test_what_a_job_was_not_allowed_in_time_can_be_run_afterwards_once_under_its_own_terms(world: Callable[..., World]) -> None:
+    life = world(Says(calls=(("Bash", {"command": "echo $WORD >> said"}),)), "it was not allowed", "now it is said", config=OWNER)
+    async with house(life) as built:
+        await ready(built)
+        secret = life.folder / "word"
+        secret.touch(mode=0o600)
+        secret.write_text("swordfish-9041")
+        await built.clockwork.desk.create({**DAILY, "secrets": {"WORD": f"file:{secret}"}, "deadline": "30m", "when": "wrong"})
+        life.clock.tick(3_600)
+        card = await life.hears("The job brief asks:", "boss")
+        life.clock.tick(1_801)
+        await built.expire()
+        await life.hears("Not allowed in time", "team")
+        card = await life.hears("Press the button to run it now.", "boss")
+        assert [choice.split(":")[0] for choice in card.choices] == ["run"]
+        await life.platform.presses(card.id, card.choices[0], chat="boss", person="eve")
+        await eventually(lambda: [text for _, text in life.platform.acknowledged] == ["This question is not yours to answer."])
+        for _ in range(2):
+            await life.platform.presses(card.id, card.choices[0], chat="boss", person="boss")
+        await life.hears("now it is said", "team")
+        await eventually(lambda: len(life.platform.acknowledged) == 3)
+        assert (life.folder / "work" / "said").read_text() == "swordfish-9041\n"
+        await life.hears("Run now: allowed by", "boss")
+    assert len([text for text in life.texts("team") if "now it is said" in text]) == 1
+
+
 async def test_a_persons_job_asks_that_person_and_nobody_elses_press_counts(world: Callable[..., World]) -> None:
     life = world(Says(calls=(("Bash", {"command": "rm -rf build"}),)), "cleaned", config=OWNER)
     async with house(life) as built:
