@@ -91,11 +91,15 @@ async def detect(
             window = wanted.window or next((each.window for each in models if each.name == chosen[-1]), None)
             found = Endpoint("openai", chosen, url, None, wanted.profile, window, wanted.silence)
             return Detected(found, f"openai: {title} answers at {url} with {found.model}")
-    names = ", ".join(cover.key_environment for cover in covers.values() if cover.key_environment)
-    tried = ", ".join(title for title, _ in local)
+    names = _or([cover.key_environment for cover in covers.values() if cover.key_environment])
+    tried = _or([title for title, _ in local])
     return Detected(_endpoint(wanted, covers["offline"], None), f"offline: no {names} in the environment, no {tried} on this machine")
 
 
 def _endpoint(wanted: Endpoint, cover: Cover, key: str | None) -> Endpoint:
     models = wanted.models if wanted.models and cover.name != "offline" else cover.models
     return Endpoint(cover.name, models, wanted.base_url, key, wanted.profile, wanted.window, wanted.silence)
+
+
+def _or(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

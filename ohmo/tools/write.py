@@ -57,7 +57,8 @@ class Write:
         data = _bytes(content, coding)
         replace_file(target, data)
         self._stamps.remember(thread, target)
-        return f"{'replaced' if existed else 'created'} {path} ({content.count(chr(10)) + (not content.endswith(chr(10)) and bool(content))} lines)"
+        lines = content.count("\n") + (not content.endswith("\n") and bool(content))
+        return f"{'replaced' if existed else 'created'} {path} ({lines} line{'' if lines == 1 else 's'})"
 
 
 def _bytes(content: str, coding: Coding) -> bytes:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
+
+from ohmo.contracts.events import Event
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,3 +41,24 @@ def test_decisions_are_numbered_one_by_one_and_say_their_number_in_the_title() -
     assert [page.name[:4] for page in decisions] == [f"{number:04}" for number in range(1, len(decisions) + 1)]
     for page in decisions:
         assert page.read_text(encoding="utf-8").startswith(f"# {page.name[:4]} · "), f"{page.name}: begin with '# {page.name[:4]} · Title'"
+
+
+def test_every_page_is_named_on_the_first_one() -> None:
+    first = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in sorted((ROOT / "docs").glob("*.md")) if f"({page.name})" not in first and page.name != "README.md"] == []
+
+
+def test_what_the_house_measures_and_logs_is_told_to_who_operates_it() -> None:
+    operations = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    metrics = set(re.findall(r'"(ohmo_\w+)"', (ROOT / "ohmo" / "control" / "metrics.py").read_text(encoding="utf-8")))
+    assert len(metrics) > 9
+    logged = set(re.findall(r'log\.\w+\(\s*"(\w+)"', (ROOT / "ohmo" / "assembly" / "watching.py").read_text(encoding="utf-8")))
+    assert len(logged) == 3
+    assert sorted(name for name in metrics | logged if f"`{name}" not in operations) == []
+
+
+def test_every_event_of_a_turn_stands_in_the_description_of_the_api() -> None:
+    api = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    names = [re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower() for kind in get_args(Event)]
+    assert len(names) > 10
+    assert [name for name in names if not re.search(rf"\b{name}\b", api)] == []

@@ -17,7 +17,7 @@ import click
 def COMMAND(path: Path | None, media: bool, keep: int | None, listing: bool, as_json: bool) -> None:  # noqa: N802 - the name every command file exports
     import ohmo
     from ohmo.cli.house import settings
-    from ohmo.cli.show import as_json_text
+    from ohmo.cli.show import as_json_text, some
     from ohmo.store.archive import backups, make_backup, prune
 
     config = settings()
@@ -41,7 +41,7 @@ def COMMAND(path: Path | None, media: bool, keep: int | None, listing: bool, as_
             )
         )
         return
-    click.echo(f"{made.path}: {made.files} files, {sum(made.rows.values())} rows, {made.size} bytes; unpacked and compared")
+    click.echo(f"{made.path}: {some(made.files, 'file')}, {sum(made.rows.values())} rows, {made.size} bytes; unpacked and compared")
     if config.database is None:
         click.echo("the store is in PostgreSQL and not in it: use pg_dump beside this")
     click.echo("it holds your secrets and keys: keep it as private as the home")

@@ -199,7 +199,11 @@ def nobody(found: Mapping[str, Sequence[Listed]] = {}):
     [
         ({"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"}, "anthropic", "ANTHROPIC_API_KEY is set"),
         ({"OPENAI_API_KEY": "o"}, "openai", "OPENAI_API_KEY is set"),
-        ({"ANTHROPIC_API_KEY": ""}, "offline", "no ANTHROPIC_API_KEY, OPENAI_API_KEY"),
+        (
+            {"ANTHROPIC_API_KEY": ""},
+            "offline",
+            "no ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment, no LM Studio, Ollama or vLLM on this machine",
+        ),
     ],
 )
 async def test_auto_looks_for_keys_in_order_and_says_why(environ: dict[str, str], provider: str, why: str) -> None:
