@@ -25,7 +25,7 @@ PURPOSE = 48  # characters that say what one of them does
 
 
 class ToolSearchInput(BaseModel):
-    model_config = ConfigDict(extra="forbid", title="ToolSearch")
+    model_config = ConfigDict(extra="forbid", title="ToolSearch", defer_build=True)
     query: Sound = Field(max_length=1_000)
 
 

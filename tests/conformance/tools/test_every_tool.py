@@ -12,8 +12,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
+from channels.contract import Address, ChatId
+from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.store import Accepted, Seat
 from ohmo.contracts.tool import CallContext, Tool
+from ohmo.cron.desk import CronDesk, DeskParts, Door
+from ohmo.ids import IdSource
 from ohmo.permissions.paths import SensitivePaths
+from ohmo.store.memory import MemoryStore
+from ohmo.testing import ManualClock
 from ohmo.tools.catalogue import load_tools, tool_specs
 from ohmo.tools.schema import explain, schema_for_model
 from ohmo.tools.workbench import Workbench
@@ -32,6 +39,11 @@ GOOD: dict[str, dict[str, Any]] = {
     "WebFetch": {"url": "http://127.0.0.1/", "prompt": "x"},
     "AskUser": {"question": "why?", "choices": ["a", "b"]},
     "ToolSearch": {"query": "select:BashOutput"},
+    "Brief": {"message": "look", "attachments": ["a.txt"]},
+    "CronCreate": {"prompt": "tea!", "every": "1h", "name": "tea"},
+    "CronDelete": {"name": "tea"},
+    "CronList": {"name": "tea"},
+    "CronToggle": {"name": "tea", "enabled": False},
 }
 SURFACE = {  # what models and people already know these by
     "Read": "file_path offset limit char_offset",
@@ -44,12 +56,32 @@ SURFACE = {  # what models and people already know these by
     "TodoWrite": "todos",
     "AskUser": "question choices",
     "ToolSearch": "query",
+    "BashOutput": "bash_id",
+    "KillShell": "shell_id",
+    "Brief": "message attachments",
 }
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
-    return Workbench(tmp_path / "spill", SensitivePaths(tmp_path / "home"))
+    """Everything a tool may speak to is there, so that every tool is."""
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+
+    async def publish(wake: Wake) -> Accepted:
+        return (await store.accept([(wake, Seat("", "wake"))]))[0]
+
+    async def here(thread: str) -> Address:
+        return Address("slack", "T1", ChatId(thread))
+
+    async def nothing_asked(_: object) -> None:
+        return
+
+    def resolve(text: str) -> Address:
+        return Address("slack", "T1", ChatId(text))
+
+    desk = CronDesk(DeskParts(store, publish, resolve, lambda _: None, (tmp_path,), "UTC", IdSource(), clock, nothing_asked))
+    return Workbench(tmp_path / "spill", SensitivePaths(tmp_path / "home"), cron=Door(desk, here), place=here)
 
 
 @pytest.fixture
@@ -92,8 +124,9 @@ def test_the_model_sees_flat_and_short_schemas(tools: dict[str, Tool[Any]]) -> N
         assert len(spec.description) < 500
 
 
-def test_all_tools_together_cost_few_tokens(tools: dict[str, Tool[Any]]) -> None:
-    text = json.dumps([{"name": spec.name, "description": spec.description, "parameters": spec.schema} for spec in tool_specs(tools)])
+def test_the_tools_of_a_first_request_cost_few_tokens(tools: dict[str, Tool[Any]]) -> None:
+    first = [spec for spec in tool_specs(tools) if not spec.deferred]
+    text = json.dumps([{"name": spec.name, "description": spec.description, "parameters": spec.schema} for spec in first])
     pieces = re.findall(r"[A-Za-z]+|\d|[^\w\s]+", text)  # a rough count, above what o200k_base makes of JSON
     assert len(pieces) < 1900
     assert len(text) < 6500
@@ -132,6 +165,8 @@ async def test_a_call_may_be_cancelled_at_once(tools: dict[str, Tool[Any]], cont
 @pytest.mark.parametrize("name", sorted(GOOD))
 @pytest.mark.parametrize("arguments", [{}, {"nonsense": 1}, {"file_path": 5, "pattern": [], "command": None, "todos": "x", "url": {}}])
 def test_arguments_that_do_not_fit_name_the_field(tools: dict[str, Tool[Any]], name: str, arguments: dict[str, Any]) -> None:
+    if not arguments and "required" not in schema_for_model(tools[name].input):
+        return
     with pytest.raises(ValidationError) as wrong:
         tools[name].input.model_validate(arguments)
     text = explain(wrong.value)

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ohmo.contracts.events import TextDelta
+from ohmo.contracts.events import CompactionProgress, Event, TextDelta
+from ohmo.contracts.messages import Image, ToolResult, Usage
 from ohmo.control.encode import dumps
+
+VALUES: dict[str, Any] = {
+    "usage": Usage("m", "turn", 1, 2, 3, 4, 5),
+    "result": ToolResult("turn.1", "x", images=(Image(Path("/a.png"), "image/png"),), spill=Path("/s.txt"), tools=("CronList",)),
+    "fatal": True,
+    "step": 1,
+    "total": 2,
+    "phase": "compact_retry",
+    "outcome": "answered",
+}
 
 
 @settings(deadline=None)
@@ -18,3 +33,22 @@ def test_any_text_is_valid_utf8_json_on_one_line_and_comes_back_as_it_was(text: 
     assert b"\n" not in line
     assert b"\r" not in line
     assert json.loads(line)["text"].encode("utf-16", "surrogatepass") == text.encode("utf-16", "surrogatepass")
+
+
+@pytest.mark.parametrize("kind", get_args(Event))
+def test_every_event_is_json_and_says_its_turn_and_its_call(kind: type) -> None:
+    names = [field.name for field in fields(kind)]
+    assert names[0] == "turn"
+    assert ("call" in names) is (kind.__name__.startswith("Tool") or kind.__name__ == "PlanUpdated")
+    wanted = {field.name: VALUES.get(field.name, field.name) for field in fields(kind) if field.name not in ("address", "seconds")}
+    told = json.loads(dumps(kind(**wanted)))
+    assert told["turn"] == "turn"
+    assert set(names) <= set(told)
+    with pytest.raises(AttributeError):
+        kind(**wanted).turn = "other"
+
+
+def test_compaction_has_its_nine_phases() -> None:
+    phases = get_args(get_type_hints(CompactionProgress)["phase"])
+    assert len(phases) == 9
+    assert {"context_collapse_start", "session_memory_end", "compact_failed"} < set(phases)
