@@ -92,8 +92,9 @@ async def model(
     endpoints = [each.endpoint for each in found]
 
     def renderings() -> list[Rendering]:
-        made = [(known[endpoint.provider].rendering, endpoint) for endpoint in endpoints]
-        return [cast("Callable[[Endpoint], Rendering]", load(spec))(endpoint) for spec, endpoint in made if spec]
+        ways = [(known[endpoint.provider].renderings, endpoint) for endpoint in endpoints]
+        made = [cast("Callable[[Endpoint], Sequence[Rendering]]", load(spec))(endpoint) for spec, endpoint in ways if spec]
+        return [rendering for each in made for rendering in each]
 
     return Model(parts[0], chain(parts, endpoints, patience, new_id), first.endpoint.models, line, parts, renderings)
 

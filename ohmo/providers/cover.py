@@ -23,7 +23,7 @@ class Cover:
     key_environment: str | None  # where the key is looked for when the profile names none
     client: str  # "module:Class", built as Class(Endpoint); imports the SDK
     heavy: bool = True  # import it late, in a thread
-    rendering: str = ""  # "module:function" of an Endpoint: its requests as bytes, without the SDK
+    renderings: str = ""  # "module:function" of an Endpoint: the ways its requests become bytes, without the SDK
     sdk: str = ""  # import name of an SDK whose packages may come lean (``ohmo.providers.lean``)
 
 

@@ -23,10 +23,14 @@ class Rendered:
 
 
 class Rendering:
-    """One wire. ``letter`` names it in digests; ``joined`` puts head, closed exchanges and the open one together."""
+    """One wire. ``letter`` names it in digests; ``joined`` puts head, closed exchanges and the open one together; ``offered``: the request with
+    the tools as this wire sends them, None: as they are."""
 
-    def __init__(self, letter: str, wire: Wire, head: Callable[[ModelRequest], Head], joined: Joined) -> None:
+    def __init__(
+        self, letter: str, wire: Wire, head: Callable[[ModelRequest], Head], joined: Joined, offered: Callable[[ModelRequest], ModelRequest] | None = None
+    ) -> None:  # fmt: skip
         self.letter = letter
+        self._offered = offered
         self.scrolls = Scrolls(wire)
         self.heads = Heads(head)
         self._joined = joined
@@ -35,7 +39,7 @@ class Rendering:
         opened = self.scrolls.open(request.steps)
         pictures = await read(self.scrolls.unseen_images(opened))
         closed, tail = self.scrolls.write(opened, lambda image: pictures.get(image.path))
-        head = self.heads(request)
+        head = self.heads(self._offered(request) if self._offered is not None else request)
         digest = self.letter + head.digest + short(self.scrolls.sum_with(opened, tail), 12)
         return Rendered(b"".join(self._joined(head.body, closed, tail)), digest)
 

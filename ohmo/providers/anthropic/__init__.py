@@ -10,6 +10,6 @@ MANIFEST = Cover(
     models=("claude-haiku-5-5", "claude-sonnet-5-5"),
     key_environment="ANTHROPIC_API_KEY",
     client="ohmo.providers.anthropic.client:AnthropicClient",
-    rendering="ohmo.providers.anthropic.wire:rendering",
+    renderings="ohmo.providers.anthropic.wire:renderings",
     sdk="anthropic",
 )

@@ -16,18 +16,20 @@ from anthropic import AsyncAnthropic, AsyncStream, DefaultAioHttpClient
 from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest
 from ohmo.providers.anthropic.reading import Reading
-from ohmo.providers.anthropic.wire import rendering
+from ohmo.providers.anthropic.wire import keeps_tools_back, rendering
 from ohmo.providers.classify import classify, retry_after, told_window
 from ohmo.providers.cover import Endpoint
 from ohmo.providers.models import plain_name
 
 _UNBOUND = "in `thinking` block"  # "Preserved thinking": something before a thinking block is not what it was
+_BY_REFERENCE = ("defer_loading", "tool_reference", "Tool reference")
 
 
 class AnthropicClient:
     """One HTTP client for the life of the process. The body is bytes of our own, which spares the SDK a deep copy and its json."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, *, references: bool | None = None) -> None:
+        """``references``: whether the endpoint keeps tools back itself; None: what is known about it."""
         self._endpoint = endpoint
         base = endpoint.base_url.rstrip("/").removesuffix("/v1") if endpoint.base_url else None
         self._sdk = AsyncAnthropic(
@@ -37,7 +39,9 @@ class AnthropicClient:
             timeout=httpx2.Timeout(endpoint.silence, connect=min(10.0, endpoint.silence)),
             http_client=DefaultAioHttpClient(),
         )
-        self.rendering = rendering(endpoint)
+        known = keeps_tools_back(endpoint) and self._sdk.base_url.host == "api.anthropic.com"  # the SDK has an environment variable for it
+        self._references = known if references is None else references
+        self.rendering = rendering(references=self._references)
         self._windows: dict[str, int] = {}
 
     def learnt_window(self, model: str) -> int | None:
@@ -47,9 +51,10 @@ class AnthropicClient:
         await self._sdk.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """See ``ohmo.contracts.provider.Provider.stream``. No retries but one: a request whose old thinking is not accepted any more
-        (history was cut, the prompt changed) goes out once more without it."""
-        for last in (False, True):
+        """See ``ohmo.contracts.provider.Provider.stream``. No retries but two, each once: a request whose old thinking is not accepted any more
+        (history was cut, the prompt changed) goes out without it; an endpoint that does not keep tools back is not asked to from then on."""
+        unbound = False
+        while True:
             reading = Reading(request)
             rendered = await self.rendering(request)
             try:
@@ -59,9 +64,13 @@ class AnthropicClient:
                         if text:
                             yield Delta(text)
             except anthropic.BadRequestError as error:
-                if last or _UNBOUND not in str(error):
+                if self._references and any(word in str(error) for word in _BY_REFERENCE):
+                    self._references, self.rendering = False, rendering(references=False)
+                elif _UNBOUND in str(error) and not unbound:
+                    unbound = True
+                    self.rendering.scrolls.without_thinking(request.steps)
+                else:
                     raise self._classified(request, error) from error
-                self.rendering.scrolls.without_thinking(request.steps)
                 continue
             except (anthropic.APIError, httpx2.HTTPError) as error:
                 raise self._classified(request, error) from error

@@ -10,8 +10,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from urllib.parse import urlsplit
 
-from ohmo.contracts.messages import CallResult, CallStarted, Compaction, Image, Json, ModelStep, Step, Text, Thinking, ToolCall, UserStep
+from ohmo.contracts.messages import (
+    CallResult,
+    CallStarted,
+    Compaction,
+    Image,
+    Json,
+    ModelStep,
+    Step,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    UserStep,
+)
 from ohmo.contracts.provider import ModelRequest, Section, ToolSpec
 from ohmo.providers.cover import Endpoint
 from ohmo.providers.exchanges import GO_ON, MISSING_RESULT, NOTHING_SAID, SUMMARY_BEFORE, exchange
@@ -25,6 +40,8 @@ MARK = b',"cache_control":{"type":"ephemeral"}}'
 _MARKED: dict[str, Json] = {"cache_control": {"type": "ephemeral"}}
 LOOK_BACK = 18  # of Anthropic's 20 blocks, one spare at either end
 _LEFT_OUT = b'{"role":"user","content":[{"type":"text","text":"(earlier messages are left out)"}]},'
+_BESIDE = b"\x00"  # stands between a result and what is said beside it; JSON never holds this byte
+_FIRST_TO_SEARCH = (4, 5)  # "Tool search tool", Model compatibility: not Opus 4.1 and earlier
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 
@@ -47,7 +64,11 @@ def wire_id(call: ToolCall, scroll: Scroll) -> str:
 
 
 class MessagesWire:
-    """See ``ohmo.providers.scroll.Wire``."""
+    """See ``ohmo.providers.scroll.Wire``. ``references``: a result names the tools it brings, and the endpoint shows them there
+    ("Tool search tool", custom implementation); its words stand beside it, because such a result holds nothing else."""
+
+    def __init__(self, *, references: bool = False) -> None:
+        self._references = references
 
     def fragment(self, step: Step, scroll: Scroll, picture: Picture, *, thinking: bool) -> bytes:
         match step:
@@ -55,6 +76,8 @@ class MessagesWire:
                 return _assistant(step, scroll, thinking=thinking)
             case UserStep():
                 return b",".join(_user_block(block, picture) for block in step.blocks if not isinstance(block, Text) or block.text.strip())
+            case CallResult(result) if self._references and result.tools:
+                return _bringing(result, scroll, picture)
             case CallResult():
                 return _result(step, scroll, picture)
             case Compaction():
@@ -65,7 +88,9 @@ class MessagesWire:
     def assemble(self, steps: Sequence[Step], fragments: Sequence[bytes], scroll: Scroll) -> bytes:
         parts = {id(step): fragment for step, fragment in zip(steps, fragments, strict=True)}
         held = exchange(steps)
-        blocks = [parts[id(result)] if result is not None else _missing(wire_id(call, scroll)) for call, result in held.results]
+        results = [parts[id(result)] if result is not None else _missing(wire_id(call, scroll)) for call, result in held.results]
+        blocks = [block.partition(_BESIDE)[0] for block in results]
+        blocks += [beside for block in results if (beside := block.partition(_BESIDE)[2])]
         blocks += [parts[id(said)] for said in held.said if parts[id(said)]]
         if not blocks:
             blocks = [dump({"type": "text", "text": GO_ON if held.model is not None else NOTHING_SAID})]
@@ -110,15 +135,52 @@ def _result(step: CallResult, scroll: Scroll, picture: Picture) -> bytes:
     return head + (b',"is_error":true}' if result.error and content else b"}")
 
 
+def _bringing(result: ToolResult, scroll: Scroll, picture: Picture) -> bytes:
+    named: list[Json] = [{"type": "tool_reference", "tool_name": name} for name in result.tools]
+    block = dump({"type": "tool_result", "tool_use_id": scroll.ids.get(result.call, result.call), "content": named})
+    said = [dump({"type": "text", "text": result.text})] if result.text.strip() else []
+    return block + _BESIDE + b",".join([*said, *(_user_block(image, picture) for image in result.images)])
+
+
 def _missing(call: str) -> bytes:
     return dump({"type": "tool_result", "tool_use_id": call, "content": MISSING_RESULT, "is_error": True})
 
 
-def rendering(endpoint: Endpoint) -> Rendering:  # noqa: ARG001 - all endpoints of this wire are alike
-    return Rendering("a", MessagesWire(), head, lambda head, closed, tail: [head, *marked(closed, tail), b"]}"])
+def keeps_tools_back(endpoint: Endpoint) -> bool:
+    """Whether it is told of all tools, shows the model those that were found where they were found, and leaves what is before in its cache
+    ("Tool use with prompt caching"): Anthropic itself. What speaks its language elsewhere often does not, or sends every tool all the same."""
+    host = urlsplit(endpoint.base_url).hostname if endpoint.base_url is not None else "api.anthropic.com"
+    versions = [_version(model) for model in endpoint.models]
+    return host == "api.anthropic.com" and bool(versions) and min(versions) >= _FIRST_TO_SEARCH
 
 
-def head(request: ModelRequest) -> Head:
+def rendering(*, references: bool) -> Rendering:
+    return Rendering(
+        "A" if references else "a",
+        MessagesWire(references=references),
+        lambda request: head(request, references=references),
+        lambda head, closed, tail: [head, *marked(closed, tail), b"]}"],
+        offered if references else None,
+    )
+
+
+def renderings(endpoint: Endpoint) -> tuple[Rendering, ...]:
+    """For a replay: an endpoint that ought to keep tools back may have said that it does not."""
+    plain = rendering(references=False)
+    return (rendering(references=True), plain) if keeps_tools_back(endpoint) else (plain,)
+
+
+def offered(request: ModelRequest) -> ModelRequest:
+    """All tools; those stay deferred of which the conversation still holds the reference. The others would not be there any more."""
+    if not request.deferred:
+        return request
+    referenced = {name for step in request.steps if isinstance(step, CallResult) for name in step.result.tools}
+    lost = tuple(replace(tool, deferred=False) for tool in request.tools if tool.deferred and tool.name not in referenced)
+    names = {tool.name for tool in lost}
+    return replace(request, tools=(*request.core, *lost, *(tool for tool in request.deferred if tool.name not in names)))
+
+
+def head(request: ModelRequest, *, references: bool = False) -> Head:
     """Everything before the messages; the same bytes as long as model, system, tools, limit and effort stay the same."""
     keys: dict[str, object] = {
         "model": request.model,
@@ -130,15 +192,17 @@ def head(request: ModelRequest) -> Head:
     marks = 2 if not request.tools else 1
     if request.tools:
         last = (request.core or request.tools)[-1]  # what is found later stands behind the mark and leaves what is before it in the cache
-        keys["tools"] = [_tool(tool, last=tool is last) for tool in request.tools]
+        keys["tools"] = [_tool(tool, last=tool is last, deferred=references and tool.deferred) for tool in request.tools]
     system = _system(request.system, marks)
     if system:
         keys["system"] = system
     return Head.of(dump(keys)[:-1] + b',"messages":[', parameters, keys.get("tools"), system)
 
 
-def _tool(tool: ToolSpec, *, last: bool) -> Mapping[str, Json]:
+def _tool(tool: ToolSpec, *, last: bool, deferred: bool) -> Mapping[str, Json]:
     spec: dict[str, Json] = {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+    if deferred:
+        return spec | {"defer_loading": True}
     return spec | _MARKED if last else spec
 
 
@@ -159,14 +223,19 @@ def effort(request: ModelRequest) -> dict[str, Json]:
     Without a wish nothing is sent and the model's own default holds."""
     if request.effort is None:
         return {}
-    version = re.match(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?", plain_name(request.model))
-    if version is None:
+    number = _version(request.model)
+    if number == (0, 0):
         return {}
-    number = (int(version[1]), int(version[2] or 0))
     if number >= (4, 6):
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": request.effort}}
     budget = {"low": 0, "medium": 4096, "high": 16384}[request.effort]
     return {"thinking": {"type": "enabled", "budget_tokens": budget}} if 1024 <= budget < request.max_output else {}
+
+
+def _version(model: str) -> tuple[int, int]:
+    """(0, 0): not one of Anthropic's."""
+    found = re.match(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?", plain_name(model))
+    return (int(found[1]), int(found[2] or 0)) if found is not None else (0, 0)
 
 
 def marked(body: bytearray, tail: bytes) -> list[bytes | bytearray]:

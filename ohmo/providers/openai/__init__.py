@@ -10,6 +10,6 @@ MANIFEST = Cover(
     models=("gpt-6-luna", "gpt-6-sol"),
     key_environment="OPENAI_API_KEY",
     client="ohmo.providers.openai.client:OpenAIClient",
-    rendering="ohmo.providers.openai.wire:rendering",
+    renderings="ohmo.providers.openai.wire:renderings",
     sdk="openai",
 )

@@ -113,9 +113,9 @@ def _result(step: CallResult, scroll: Scroll, picture: Picture) -> bytes:
     return message + _PARTS + b",".join(_part(image, picture) for image in result.images)
 
 
-def rendering(endpoint: Endpoint) -> Rendering:
+def renderings(endpoint: Endpoint) -> tuple[Rendering, ...]:
     """For a replay: what the endpoint teaches meanwhile is not known to it."""
-    return spoken(lambda model: first_dialect(model, endpoint.base_url))
+    return (spoken(lambda model: first_dialect(model, endpoint.base_url)),)
 
 
 def spoken(dialect: Callable[[str], Dialect]) -> Rendering:

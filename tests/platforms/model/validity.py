@@ -29,10 +29,26 @@ def _anthropic_faults(body: Mapping[str, Any]) -> Iterator[str]:
     marks = sum(1 for block in _blocks(body) if "cache_control" in block)
     if marks > 4:
         yield f"A maximum of 4 blocks with cache_control may be provided. Found {marks}."
+    yield from _deferred(body)
     for index, block in enumerate(_blocks(body)):
         if block.get("type") == "text" and not str(block.get("text", "")).strip():
             yield f"messages: text content blocks must be non-empty (block {index})"
     yield from _pairs(body["messages"])
+
+
+def _deferred(body: Mapping[str, Any]) -> Iterator[str]:
+    """ "Tool search tool", "Tool use with prompt caching": at least one tool is not deferred; a deferred one has no breakpoint; what is
+    referenced is defined."""
+    tools = body.get("tools", ())
+    if tools and all(tool.get("defer_loading") for tool in tools):
+        yield "At least one tool must have defer_loading=false. All tools cannot be deferred."
+    for tool in tools:
+        if tool.get("defer_loading") and "cache_control" in tool:
+            yield f"Tool '{tool['name']}' cannot have both defer_loading=true and cache_control set. Tools with defer_loading cannot use prompt caching."
+    names = {tool["name"] for tool in tools}
+    for block in _blocks(body):
+        if block.get("type") == "tool_reference" and block["tool_name"] not in names:
+            yield f"Tool reference '{block['tool_name']}' not found in available tools"
 
 
 def _blocks(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
