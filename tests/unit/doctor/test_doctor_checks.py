@@ -15,7 +15,9 @@ import pytest
 
 from ohmo.config.channels import RawChannel
 from ohmo.config.models import ChannelPolicy
+from ohmo.contracts.cron import JobBody, JobSpec
 from ohmo.doctor.examination import checks, examine, mend
+from ohmo.store.codec import write_job
 from ohmo.store.inspection import problem
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -46,6 +48,18 @@ def damage(patient: Patient) -> None:
     for at in range(1024, len(raw), 1024):
         raw[at : at + 40] = b"\xff" * 40
     patient.home.database.write_bytes(raw)
+
+
+def job(patient: Patient, state: str = "", *, spec: JobSpec | None = None, next_at: int | None = None, **ago: float) -> None:
+    """An hourly job called j; ``state``: of its run so long ago, "": it never ran."""
+    body = JobBody(spec or JobSpec("j", "p", "UTC", schedule="0 * * * *"), patient.now)
+    values = f"'{write_job(body)}', 1, 1, {next_at or 'NULL'}, 'owner'"
+    sql(patient, f"INSERT INTO jobs (job, name, origin, body, revision, enabled, next_at, person) VALUES ('J', 'j', 'person', {values})")
+    if state:
+        sql(
+            patient,
+            f"INSERT INTO occurrences (job, due, state, reason, at) VALUES ('J', {ms(patient, **ago)}, '{state}', 'why', {ms(patient, **ago)})",
+        )
 
 
 def log(patient: Patient, **event: object) -> None:
@@ -95,6 +109,21 @@ TELEGRAM = "telegram: {enabled: true, groups: open}"
 BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     "backup.recent": (lambda p: [one.unlink() for one in p.home.backups.iterdir()], "ohmo backup", frozenset()),
     "backup.whole": (lambda p: next(p.home.backups.iterdir()).write_bytes(b"no archive"), "delete it", frozenset()),
+    "cron.failing": (lambda p: job(p, "failed", hours=1), "ohmo cron history j", frozenset()),
+    "cron.missed": (lambda p: job(p, "missed", hours=1), "ohmo service install", frozenset()),
+    "cron.late": (lambda p: job(p, next_at=ms(p, hours=1)), "ohmo logs", frozenset()),
+    "cron.open": (lambda p: job(p, "claimed", hours=30), "ohmo approvals list", frozenset()),
+    "cron.target": (lambda p: job(p, spec=JobSpec("j", "p", "UTC", schedule="0 * * * *", to="slack:C1")), "ohmo cron edit j --to", frozenset()),
+    "cron.secret": (
+        lambda p: job(p, spec=JobSpec("j", "p", "UTC", schedule="0 * * * *", secrets=(("T", "env:NOT_THERE"),))), ".env", frozenset({"cron.allowed"}),
+    ),
+    "cron.allowed": (
+        lambda p: job(p, spec=JobSpec("j", "p", "UTC", schedule="0 * * * *", rules=("Bash(ls)",))), "ohmo cron edit j", frozenset(),
+    ),
+    "cron.programs": (
+        lambda p: (job(p, spec=JobSpec("j", "Run ohmo triage gitlab a/b.", "UTC", schedule="0 * * * *")), without("glab")(p)), "install glab", frozenset(),
+    ),
+    "cron.recipes": (lambda p: p.write("recipes/mine.yaml", "schedule: ["), "mend", frozenset()),
     "channels.some": (lambda p: (p.config(TELEGRAM, "web: {enabled: false}"), p.config("telegram:1", "web:1")), "channels.web.enabled: true",
                       frozenset({"configuration.reachable"})),
     "channels.sdk": (without_module("telegram"), "pip install 'ohmo[telegram]'", frozenset()),

@@ -1,0 +1,167 @@
+"""Jobs that cannot do what they were made for, without waiting for their hour."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from datetime import timedelta
+
+from ohmo.config.secrets import Secret
+from ohmo.contracts.cron import BadJob, JobRow
+from ohmo.contracts.errors import ConfigError
+from ohmo.cron.recipes import BUNDLED, read_recipe, recipes
+from ohmo.cron.spec import digest
+from ohmo.doctor.contract import Check, Finding, Ground, ok, problem, skipped, warning
+from ohmo.store import inspection
+from ohmo.store.jobs import jobs
+from ohmo.store.schema import NewerSchema
+from ohmo.store.writer import run
+
+LATE = timedelta(minutes=5)  # a slot that nobody claims
+OPEN = timedelta(days=1)  # a run that does not end
+_PROGRAMS = {"ohmo triage github": "gh", "ohmo triage gitlab": "glab"}
+_NOT_READ = "the store cannot be read; see store.sound"
+
+Look = Callable[[Ground, sqlite3.Connection, Sequence[JobRow]], Finding]
+
+
+def _jobs(look: Look) -> Callable[[Ground], Finding]:
+    """With the jobs that are not paused."""
+
+    def examine(ground: Ground) -> Finding:
+        path = ground.database
+        if path is None or not path.exists():
+            return skipped("there is no store of this machine yet")
+        try:
+            with closing(inspection.reading(path)) as connection:
+                return look(ground, connection, [row for row in run(connection, jobs()) if row.enabled])
+        except (sqlite3.Error, NewerSchema, ValueError, KeyError, TypeError):
+            return skipped(_NOT_READ)
+
+    return examine
+
+
+def _ms(ground: Ground, ago: timedelta = timedelta()) -> int:
+    return int((ground.now - ago).timestamp() * 1000)
+
+
+def _failing(_: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+    last = "SELECT state, reason FROM occurrences WHERE job = ? AND state IN ('done','failed') ORDER BY due DESC LIMIT 1"
+    failed = [(row, found[1]) for row in rows if (found := connection.execute(last, (row.job,)).fetchone()) and found[0] == "failed"]
+    if not failed:
+        return ok()
+    row, reason = failed[0]
+    others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+    return warning(f"the last run of {row.name} failed: {_line(reason or 'no reason was given')}{others}", f"ohmo cron history {row.name}")
+
+
+def _missed(ground: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+    query = "SELECT COUNT(*) FROM occurrences WHERE job = ? AND state = 'missed' AND due >= ?"
+    missed = {row.name: int(connection.execute(query, (row.job, _ms(ground, OPEN))).fetchone()[0]) for row in rows}
+    missed = {name: count for name, count in missed.items() if count}
+    if not missed:
+        return ok()
+    names = ", ".join(f"{name} ({count})" for name, count in list(missed.items())[:5])
+    return warning(
+        f"slots of the last day were missed: {names}", "ohmo service install keeps ohmo running; catch_up: all makes up for each slot"
+    )
+
+
+def _late(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+    if ground.holder is None:
+        return skipped("ohmo does not run")
+    late = [
+        row.name
+        for row in rows
+        if row.next_at is not None and row.next_at + timedelta(seconds=row.body.spec.jitter or 0) < ground.now - LATE
+    ]
+    return (
+        problem(f"{late[0]} is due for more than {LATE.seconds // 60} minutes and does not begin", "ohmo logs --level error")
+        if late
+        else ok()
+    )
+
+
+def _open(ground: Ground, connection: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+    query = "SELECT MIN(due) FROM occurrences WHERE job = ? AND state = 'claimed'"
+    old = [row.name for row in rows if (due := connection.execute(query, (row.job,)).fetchone()[0]) is not None and due < _ms(ground, OPEN)]
+    return (
+        warning(f"a run of {old[0]} has not ended for more than a day", "ohmo approvals list, then ohmo inbox list --state taken")
+        if old
+        else ok()
+    )
+
+
+def _target(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+    if ground.config is None:
+        return skipped("config.yaml cannot be read")
+    there = {channel.name for channel in ground.config.channels if channel.policy.enabled}
+    lost = [
+        (row.name, row.body.spec.to) for row in rows if row.body.spec.to is not None and row.body.spec.to.partition(":")[0] not in there
+    ]
+    if not lost:
+        return ok()
+    name, to = lost[0]
+    return warning(
+        f"the reports of {name} go to {to}, whose channel is not enabled", f"enable it in config.yaml, or ohmo cron edit {name} --to …"
+    )
+
+
+def _secret(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+    if ground.config is None:
+        return skipped("config.yaml cannot be read")
+    for row in rows:
+        for variable, reference in row.body.spec.secrets:
+            try:
+                ground.config.vault.reveal(Secret(reference))
+            except ConfigError as error:
+                return problem(
+                    f"{row.name} needs {variable}: {_line(str(error))}", f"put it where {reference} points, for example into .env"
+                )
+    return ok()
+
+
+def _allowed(_: Ground, __: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+    changed = [row.name for row in rows if (row.body.spec.rules or row.body.spec.secrets) and row.body.approved != digest(row.body.spec)]
+    if not changed:
+        return ok()
+    return warning(
+        f"nobody allowed the rules and secrets of {changed[0]} as they are now: it asks for everything",
+        f"ohmo cron edit {changed[0]} --yes",
+    )
+
+
+def _programs(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+    for row in rows:
+        for command, program in _PROGRAMS.items():
+            if command in row.body.spec.prompt and not ground.machine.has_program(program):
+                return problem(f"{row.name} asks {program}, which is not there", f"install {program} where the daemon runs")
+    return ok()
+
+
+def _recipes(ground: Ground) -> Finding:
+    folder = ground.home.root / "recipes"
+    for name in recipes((folder, BUNDLED)):
+        try:
+            read_recipe(name, (folder, BUNDLED))
+        except BadJob as error:
+            return warning(_line(str(error)), f"mend {folder / name}.yaml, or remove it")
+    return ok()
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:200]
+
+
+CHECKS = (
+    Check("cron.failing", "no job fails", _jobs(_failing)),
+    Check("cron.missed", "no slot was missed lately", _jobs(_missed)),
+    Check("cron.late", "jobs begin when they are due", _jobs(_late)),
+    Check("cron.open", "runs end", _jobs(_open)),
+    Check("cron.target", "reports have a way to go", _jobs(_target)),
+    Check("cron.secret", "what jobs need is there", _jobs(_secret)),
+    Check("cron.allowed", "rules of jobs were allowed as they are", _jobs(_allowed)),
+    Check("cron.programs", "programs that recipes ask are there", _jobs(_programs)),
+    Check("cron.recipes", "recipes can be read", _recipes),
+)
