@@ -12,4 +12,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Choose("Messages that come while I work are answered together.", replace(order.settings, busy="collect"))
 
 
-COMMAND = Command("collect", "later messages are collected and answered together", _run, MEMBERS)
+COMMAND = Command("collect", "later messages are collected and answered together", _run, MEMBERS, alone=True)

@@ -100,18 +100,25 @@ class Order:
 
 @record
 class Command:
-    """``run`` must not write: its effect, its reply and the command's ending are one transaction of the caller."""
+    """``run`` must not write: its effect, its reply and the command's ending are one transaction of the caller. ``alone``: it reads no words
+    behind its name, and somebody who writes some is told so."""
 
     name: str
     summary: str
     run: Callable[[Order, Desk], Awaitable[Effect]]
     standings: frozenset[Standing] = field(default=EVERYBODY)
+    alone: bool = False
 
 
 def parse(text: str) -> tuple[str, str] | None:
     """Name (lower case) and argument of ``/name@bot argument``; None: not a command."""
     match = _COMMAND.fullmatch(text)
     return (match["name"].lower(), (match["argument"] or "").strip()) if match is not None else None
+
+
+def unread(name: str) -> str:
+    """What is said of words behind a command that reads none: they were meant for somebody, and nothing may get lost in silence."""
+    return f"The words behind `/{name}` were not read: say them again as a message of their own."
 
 
 LATER = frozenset({"compact", "undo", "rollback", "memory", "agents"})  # named in the documentation, not built yet

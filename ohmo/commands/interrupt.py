@@ -12,4 +12,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Choose("A message that comes while I work interrupts it.", replace(order.settings, busy="interrupt"))
 
 
-COMMAND = Command("interrupt", "a later message interrupts the running turn", _run, MEMBERS)
+COMMAND = Command("interrupt", "a later message interrupts the running turn", _run, MEMBERS, alone=True)

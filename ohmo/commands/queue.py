@@ -12,4 +12,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Choose("Messages that come while I work wait for their turn.", replace(order.settings, busy="queue"))
 
 
-COMMAND = Command("queue", "later messages wait for their turn", _run, MEMBERS)
+COMMAND = Command("queue", "later messages wait for their turn", _run, MEMBERS, alone=True)

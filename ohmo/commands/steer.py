@@ -12,4 +12,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Choose("Messages that come while I work are read into the running turn.", replace(order.settings, busy="steer"))
 
 
-COMMAND = Command("steer", "later messages are read into the running turn", _run, MEMBERS)
+COMMAND = Command("steer", "later messages are read into the running turn", _run, MEMBERS, alone=True)

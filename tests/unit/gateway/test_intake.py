@@ -287,7 +287,15 @@ async def test_new_begins_a_session(house: House) -> None:
     assert after.session_seq > before.session_seq
 
 
-@pytest.mark.parametrize("busy", ["queue", "steer", "interrupt", "collect"])
+@pytest.mark.parametrize("command", ["/queue", "/steer", "/interrupt", "/collect", "/stop", "/new"])
+async def test_words_behind_a_command_that_reads_none_are_not_dropped_in_silence(house: House, command: str) -> None:
+    await house.said(f"{command} and look at the logs too")
+    await house.said(command)
+    told, plain = await house.replies()
+    assert told == f"{plain} The words behind `{command}` were not read: say them again as a message of their own."
+
+
+@pytest.mark.parametrize("busy", ["queue", "steer", "collect", "interrupt"])
 async def test_a_busy_mode_is_the_threads_own(house: House, busy: str) -> None:
     info = await house.said(f"/{busy}")
     elsewhere = await house.said("/help", person="bob", at=place("dm:bob"))
