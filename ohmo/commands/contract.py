@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import field
+from dataclasses import field, replace
 from difflib import get_close_matches
 from typing import Literal, Protocol
 
@@ -109,16 +109,18 @@ class Command:
     standings: frozenset[Standing] = field(default=EVERYBODY)
     alone: bool = False
 
+    def heeded(self, effect: Effect, argument: str) -> Effect:
+        """``effect``, with a word about words that were not read: they were meant for somebody, and nothing may get lost in silence."""
+        if not self.alone or not argument or not isinstance(effect, Reply | Choose | Stop | Restart):
+            return effect
+        told = f"{effect.text} The words behind `/{self.name}` were not read: say them again as a message of their own."
+        return replace(effect, text=told)
+
 
 def parse(text: str) -> tuple[str, str] | None:
     """Name (lower case) and argument of ``/name@bot argument``; None: not a command."""
     match = _COMMAND.fullmatch(text)
     return (match["name"].lower(), (match["argument"] or "").strip()) if match is not None else None
-
-
-def unread(name: str) -> str:
-    """What is said of words behind a command that reads none: they were meant for somebody, and nothing may get lost in silence."""
-    return f"The words behind `/{name}` were not read: say them again as a message of their own."
 
 
 LATER = frozenset({"compact", "undo", "rollback", "memory", "agents"})  # named in the documentation, not built yet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
@@ -105,6 +105,7 @@ def load(
     data = {**source.data, "profile": chosen} if chosen else source.data
     problems += _active(data, source, chosen)
     written = _checked(data, expansion, source, problems)
+    problems += _places(written, source, sorted(manifests)) if manifests is not None else []
     names = _chain(written)
     problems += _keys(written, names, source, vault)
     store_url, wrong = _store_url(written, source, vault)
@@ -154,6 +155,22 @@ def _checked(data: Mapping[str, Plain], expansion: Expansion, source: Source, pr
         raise ConfigError(str(error)) from error  # not reached: a validation error has at least one detail
     problems += [*_profiles(written, source), *not_yet(written, source), *_literals(written, source)]
     return written
+
+
+def _places(written: Written, source: Source, channels: Sequence[str]) -> list[Problem]:
+    """Addresses whose channel there is not: nobody would have that role, and nothing would arrive there."""
+    roles = written.access.roles
+    named: list[tuple[KeyPath, str | None]] = [(("owner", number), one) for number, one in enumerate(written.owner)]
+    for role in ("owner", "admin", "user", "guest"):
+        people: Sequence[str] = getattr(roles, role)
+        named += [(("access", "roles", role, number), one) for number, one in enumerate(people)]
+    named += [(("cron", "jobs", number, "to"), job.to) for number, job in enumerate(written.cron.jobs)]
+    named += [(("webhooks", name, "to"), hook.to) for name, hook in written.webhooks.items()]
+    return [
+        source.problem(path, unknown_name("channel", address.partition(":")[0], channels))
+        for path, address in named
+        if address is not None and address.partition(":")[0] not in channels
+    ]
 
 
 def _exists(home: Home) -> bool:

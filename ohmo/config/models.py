@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
@@ -43,6 +44,13 @@ def _person(value: str) -> str:
     if _PERSON.fullmatch(value) is None:
         raise ValueError("expected CHANNEL:ID, for example slack:U123")
     return value
+
+
+def _zone(value: str) -> str:
+    try:
+        return value if value == "local" else ZoneInfo(value).key
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(f"{value!r} is no time zone; write an IANA name such as Europe/Berlin, UTC, or local") from error
 
 
 def _listen(value: object) -> object:
@@ -246,7 +254,7 @@ class Job(Section):
 
 
 class Cron(Section):
-    timezone: str = "local"
+    timezone: Annotated[str, AfterValidator(_zone)] = "local"
     jobs: Many[Job] = ()
 
 

@@ -12,6 +12,7 @@ from typing import cast
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
 
 from channels.record import record
 
@@ -71,6 +72,11 @@ def parse(text: str, name: str, *, private: bool = True) -> Source:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         what = str(error.problem or error.context or "not YAML")
         return Source(name, problems=(Problem(f"{name}:{line}", "", f"not valid YAML: {what}"),), private=private)
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        return Source(name, problems=(Problem(f"{name}:{line}", "", f"not valid YAML: {error.reason}"),), private=private)
+    except RecursionError:
+        return Source(name, problems=(Problem(name, "", "not valid YAML: brackets within brackets without end"),), private=private)
     except (YAMLError, ValueError) as error:
         return Source(name, problems=(Problem(name, "", f"not valid YAML: {_first_line(error)}"),), private=private)
     if root is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from aiohttp import web
@@ -43,6 +44,14 @@ async def body_of(request: web.Request, wanted: type[Body]) -> Body:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in first["loc"]) or "body"
         raise Refusal(400, f"{where}: {first['msg']}") from error
+
+
+def one_of(request: web.Request, name: str, known: Sequence[str]) -> str | None:
+    """A query word that has to be one of ``known``; None: not asked for. Raises Refusal."""
+    word = request.query.get(name) or None
+    if word is not None and word not in known:
+        raise Refusal(400, f"{name}: expected one of {', '.join(known)}, not {word[:60]!r}")
+    return word
 
 
 def number(request: web.Request, name: str, default: int, most: int) -> int:

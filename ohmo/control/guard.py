@@ -7,6 +7,7 @@ machine, which shares our cookies); Fetch Metadata (W3C "Fetch Metadata Request 
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 
 from aiohttp import web
@@ -17,6 +18,7 @@ from ohmo.contracts.errors import OhmoError
 from ohmo.control.answers import Refusal, answer
 from ohmo.control.keys import Keys
 
+_HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d*)?")  # RFC 9110, 7.2: host and port, nothing else
 OPEN = ("/", "/login", "/healthz", "/readyz", "/favicon.svg", "/api/v1/known")  # say nothing that is not public
 TOO_LARGE = "that is larger than the {most} MiB a request may have; put it into a file of the workspace and say its name, or attach it"
 HEADERS = {
@@ -90,10 +92,10 @@ class Guard:
 
     def is_ours(self, host: str) -> bool:
         """A plain address cannot be rebound; a name must be one of ours. The port is not looked at: tunnels change it."""
-        try:
-            name = host[1 : host.index("]")] if host.startswith("[") else host.rsplit(":", 1)[0] if host.count(":") == 1 else host
-        except ValueError:
+        match = _HOST.fullmatch(host)
+        if match is None:
             return False
+        name = match["six"] or match["name"]
         if name.lower().rstrip(".") in self._names:
             return True
         try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import get_args
 
 from aiohttp import web
 
 from ohmo.contracts.reports import ArrivalInfo, Counts, HistoryItem, StepInfo, ThreadInfo
 from ohmo.contracts.status import ChannelStatus
-from ohmo.control.answers import Refusal, answer, number
+from ohmo.contracts.store import Ending
+from ohmo.control.answers import Refusal, answer, number, one_of
 from ohmo.control.encode import encode
 from ohmo.control.finding import Finding
 from ohmo.control.paging import MOST, following, mark_of, wish, words_in
@@ -17,6 +19,8 @@ from ohmo.control.ports import Ports
 from ohmo.control.titles import Titles
 
 _MOST = 2**62
+_ARRIVALS = ("waiting", "taken", "ended", *get_args(Ending))
+_POSTS = ("ready", "sending", "sent", "dropped", "dead")
 
 
 class Reading:
@@ -95,7 +99,7 @@ class Reading:
         return {**encoded, "title": await self._titles.of(info)}
 
     async def inbox(self, request: web.Request) -> web.Response:
-        wanted, state = wish(request), request.query.get("state") or None
+        wanted, state = wish(request), one_of(request, "state", _ARRIVALS)
         if text := words_in(request):
             found, spot = await Finding(self._reports, text).inbox(wanted, state)
             return answer({"inbox": found, "next": None if spot is None else mark_of(spot)})
@@ -113,7 +117,7 @@ class Reading:
         return answer(info)
 
     async def outbox(self, request: web.Request) -> web.Response:
-        wanted, state = wish(request), request.query.get("state") or None
+        wanted, state = wish(request), one_of(request, "state", _POSTS)
         if text := words_in(request):
             found, spot = await Finding(self._reports, text).outbox(wanted, state)
             return answer({"outbox": found, "next": None if spot is None else mark_of(spot)})

@@ -16,7 +16,7 @@ import structlog
 from channels.contract import Address, Answer, Clock, Inbound, MessageId, Outbound, Person, PersonId, Reacted, Said
 from channels.errors import Unavailable
 from channels.record import record
-from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, Restart, RunNow, Standing, Stop, is_order, parse, unknown, unread
+from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, Restart, RunNow, Standing, Stop, is_order, parse, unknown
 from ohmo.contracts.arrivals import Again, Arrival, Terms, Wake
 from ohmo.contracts.store import Accepted, Asked, Card, Lapsed, PostRow, Seat, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
@@ -207,9 +207,7 @@ class Intake:
         info = await self._parts.desk.thread(accepted.thread)
         settings = info.settings if info is not None else ThreadSettings()
         effect = await command.run(Order(accepted.thread, said.address, said.person.id, standing, parsed[1], settings), self._parts.desk)
-        if command.alone and parsed[1] and isinstance(effect, Reply | Choose | Stop | Restart):
-            effect = replace(effect, text=f"{effect.text} {unread(command.name)}")
-        match effect:
+        match command.heeded(effect, parsed[1]):
             case Reply(text):
                 await self._end(accepted, "answered", posts=[self._post(said.address, text)])
             case Choose(text, chosen):
@@ -223,8 +221,8 @@ class Intake:
             case Restart(text):
                 await self._end(accepted, "answered", posts=[self._post(said.address, text)])
                 parts.restart()
-            case Decide():
-                await self._decide(accepted, said, effect, owner=standing == "owner")
+            case Decide() as decision:
+                await self._decide(accepted, said, decision, owner=standing == "owner")
 
     async def _stop(self, accepted: Accepted, said: Inbound, text: str, *, fresh: bool) -> None:
         parts = self._parts

@@ -138,3 +138,27 @@ def test_a_settings_model_may_close_its_secret(home: Path) -> None:
     _, settings = decode_channel(found.channels[0], Manifest("slack", "Slack", Closed, "x:y", "", ("token",)))
     assert settings.token.get_secret_value() == "hunter22"
     assert "hunter22" not in repr(found)
+
+
+def test_an_address_of_a_channel_that_there_is_not_has_its_line(home: Path) -> None:
+    file = home / "config.yaml"
+    file.write_text(
+        "owner: [slakc:U1, slack:U1]\naccess:\n  roles: {admin: [irc:x]}\ncron:\n  jobs:\n"
+        "    - {name: a, every: 5m, prompt: x, to: slck:C1}\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(ConfigError) as raised:
+        load(environ={"OHMO_HOME": str(home), "HOME": "/home/ada"}, manifests=KNOWN)
+    assert str(raised.value).split("\n") == [
+        "config.yaml:1: owner[0]: there is no channel 'slakc', did you mean slack?",
+        "config.yaml:3: access.roles.admin[0]: there is no channel 'irc', only slack, web",
+        "config.yaml:6: cron.jobs[0].to: there is no channel 'slck', did you mean slack?",
+    ]
+
+
+def test_a_time_zone_that_there_is_not_has_its_line_also_without_jobs(home: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
+        loaded(home, "cron: {timezone: Mars/Phobos}\n")
+    assert str(raised.value) == (
+        "config.yaml:1: cron.timezone: 'Mars/Phobos' is no time zone; write an IANA name such as Europe/Berlin, UTC, or local"
+    )

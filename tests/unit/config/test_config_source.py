@@ -53,6 +53,14 @@ def test_what_is_no_yaml_is_one_line_with_a_number(text: str, line: int) -> None
     assert int(found[0].split(":")[1]) >= line
 
 
+def test_brackets_without_end_are_one_line() -> None:
+    assert said("a: " + "[" * 5000) == ["config.yaml: not valid YAML: brackets within brackets without end"]
+
+
+def test_a_character_that_no_file_may_hold_has_its_line() -> None:
+    assert said("a: 1\nb: x\0y\n") == ["config.yaml:2: not valid YAML: special characters are not allowed"]
+
+
 def test_a_file_that_is_no_table_is_an_error() -> None:
     assert said("- a\n") == ["config.yaml:1: expected keys and values, as in config.example.yaml"]
     assert said("") == []

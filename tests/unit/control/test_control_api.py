@@ -128,6 +128,17 @@ async def test_bad_input_is_answered_with_one_line_naming_the_field(client: aioh
     assert "\n" not in error
 
 
+@pytest.mark.parametrize(("path", "known"), [("inbox", "waiting, taken, ended, answered"), ("outbox", "ready, sending, sent")])
+async def test_a_state_that_there_is_not_is_named_instead_of_answered_with_nothing(
+    client: aiohttp.ClientSession, path: str, known: str
+) -> None:
+    async with client.get(f"/api/v1/{path}?state=daed") as response:
+        assert response.status == 400
+        assert (await response.json())["error"].startswith(f"state: expected one of {known}")
+    async with client.get(f"/api/v1/{path}?state=dead") as response:
+        assert response.status == 200
+
+
 async def test_sessions_are_listed_and_read_page_by_page(house: SmallHouse, client: aiohttp.ClientSession) -> None:
     thread = house.thread_at(place("c1"))
     await house.turn(thread, "one two", tool=True)
