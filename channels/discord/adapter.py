@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import time
 import zlib
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -37,6 +35,9 @@ from channels.discord.inbound import Body, moment
 from channels.discord.listening import Listening
 from channels.discord.presses import EPHEMERAL, Presses
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
+from channels.fetching import brought, plain_name
+from channels.proving import proved
+from channels.resting import Rest
 
 UNKNOWN_CHANNEL, UNKNOWN_MESSAGE, ASLEEP = 10003, 10008, 50083  # JSON error codes
 _ADDRESS = re.compile(r"(\d{1,20})(?:/(\d{1,20}))?")
@@ -66,7 +67,7 @@ class Discord:
         self._account = self._gateway = ""
         self._line: Line | None = None  # until it is taken to listen on
         self._direct: dict[str, str] = {}  # person -> the direct conversation with them
-        self._quiet_until = 0.0  # monotonic; revisions rest after a rate limit so that final texts get through
+        self._rest = Rest()
         self.capabilities = replace(CAPABILITIES, revise=None) if options.streaming == "off" else CAPABILITIES
 
     @property
@@ -77,13 +78,7 @@ class Discord:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
-            try:
-                async with asyncio.timeout(2 * self._pace.connect):
-                    who = await self._wire.who()
-            except TimeoutError:
-                raise NotReady(f"Discord did not answer within {2 * self._pace.connect:g} s") from None
-            except Rejected as refused:
-                raise AuthFailed(str(refused)) from refused
+            who = await proved("Discord", 2 * self._pace.connect, self._wire.who())
             if not isinstance(number := who.get("id"), str):
                 raise NotReady("Discord: Get Current User gave no id")
             self._account = number
@@ -157,34 +152,24 @@ class Discord:
 
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
         """Dropped after a rate limit until Discord's wait is over, and when it is refused: the final text is a part of its own."""
-        if receipt is None or time.monotonic() < self._quiet_until:
+        if receipt is None or self._rest.lasts:
             return
         place = render.place_of(address)
-        try:
+        with self._rest.heeded():
             await self._wire.edit(self._direct.get(place, place), render.number(receipt.message), render.newest(text))
-        except RateLimited as limited:
-            self._quiet_until = time.monotonic() + limited.retry_after
-        except Rejected:
-            return
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
         """Reference, "Signed attachment CDN URLs": an address works for a day; its message knows the newest one."""
-        if (attachment.size or 0) > limit:
-            raise Rejected(f"Discord: the file has {attachment.size} bytes, at most {limit} are fetched")
         channel, message, number, url = [*attachment.ref.split(" ", 3), "", "", "", ""][:4]
-        name = re.sub(r"[\x00-\x1f/\\]", "_", Path(attachment.name).name)[-80:] or "file"
-        path = into / f"{zlib.crc32(f'{message} {number}'.encode()):08x}-{name}"
-        whole = False
-        try:
-            if not await self._wire.download(url, path, limit):
-                url = await self._fresh(channel, message, number)
-                if not await self._wire.download(url, path, limit):
-                    raise Rejected("Discord: the file cannot be fetched any more")
-            whole = True
-        finally:
-            if not whole:
-                path.unlink(missing_ok=True)
-        return path
+
+        async def download(path: Path, most: int) -> None:
+            if not await self._wire.download(url, path, most) and not await self._wire.download(
+                await self._fresh(channel, message, number), path, most
+            ):
+                raise Rejected("Discord: the file cannot be fetched any more")
+
+        path = into / f"{zlib.crc32(f'{message} {number}'.encode()):08x}-{plain_name(attachment)}"
+        return await brought("Discord", attachment, path, limit, download)
 
     async def _fresh(self, channel: str, message: str, number: str) -> str:
         row = cast("Body", await self._wire.read(lambda http: http.get_message(channel, message)))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -28,7 +26,7 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
-from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
+from channels.errors import Ambiguous, NotReady, Rejected
 from channels.feishu import Settings, render
 from channels.feishu.client import Pace, Refused, Wire
 from channels.feishu.client_line import Feed, feed
@@ -38,7 +36,10 @@ from channels.feishu.memory import Names, Own
 from channels.feishu.presses import Presses
 from channels.feishu.streams import BUSY, Streams
 from channels.feishu.typing import Typing
+from channels.fetching import brought, plain_name
 from channels.lights import Lights
+from channels.proving import proved
+from channels.resting import Rest
 
 _MESSAGES = "/open-apis/im/v1/messages"
 # "Recall message", "Reply message": recalled, deleted, no such message, no such thread, unsupported by what it was.
@@ -48,6 +49,7 @@ _PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tiff", 
 _LARGEST_PICTURE = 10 << 20  # Upload image
 _LARGEST_FILE = 30 << 20  # Upload file
 _LARGEST_FETCHED = 100 << 20  # Get resource files of a message
+_NO_BOT = ": add the Bot feature to the app in the Developer Console and publish a version"
 _FILE_TYPES = {
     ".opus": "opus",
     ".mp4": "mp4",
@@ -85,7 +87,7 @@ class Feishu:
         self._streams, self._typing = Streams(self._wire, options.clock), Typing(self._wire, self._own, Lights(options.state))
         self._bot = ""
         self._line: Feed | None = None
-        self._quiet_until = 0.0  # monotonic; revisions rest after a rate limit so that final texts get through
+        self._rest = Rest()
         self.capabilities = replace(CAPABILITIES, revise=None) if options.streaming == "off" else CAPABILITIES
 
     @property
@@ -96,13 +98,8 @@ class Feishu:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
-            try:
-                async with asyncio.timeout(2 * self._pace.connect):
-                    who = await self._wire.call("GET", "/open-apis/bot/v3/info")
-            except TimeoutError:
-                raise NotReady(f"Feishu did not answer within {2 * self._pace.connect:g} s") from None
-            except Rejected as refused:  # the app has no bot, or is not published: asking again changes nothing
-                raise AuthFailed(f"{refused}: add the Bot feature to the app in the Developer Console and publish a version") from refused
+            asking = self._wire.call("GET", "/open-apis/bot/v3/info")
+            who = await proved("Feishu", 2 * self._pace.connect, asking, _NO_BOT)
             self._bot = word(soft(who, "bot"), "open_id") or word(who, "open_id")
             if not self._bot:
                 raise NotReady("Feishu: bot/v3/info: answered without open_id")
@@ -163,36 +160,26 @@ class Feishu:
 
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:  # noqa: ARG002
         """Dropped after a rate limit until Feishu's wait is over, and whenever it fails: the final text is a part of its own."""
-        if receipt is None or time.monotonic() < self._quiet_until:
+        if receipt is None or self._rest.lasts:
             return
         card = render.draft(text)
-        try:
+        with self._rest.heeded():
             if not await self._streams.write(receipt.message, render.words_of(card)):
                 await self._patch(receipt.message, card)
-        except RateLimited as limited:
-            self._quiet_until = time.monotonic() + limited.retry_after
-        except Rejected:
-            return
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
-        limit = min(limit, _LARGEST_FETCHED)
-        if (attachment.size or 0) > limit:
-            raise Rejected(f"Feishu: the file has {attachment.size} bytes, at most {limit} are fetched")
         message, _, rest = attachment.ref.partition(" ")
         key, _, kind = rest.partition(" ")
         if not message or not key:
             raise Rejected(f"Feishu: {attachment.ref[:80]!r} names no file")
-        name = re.sub(r"[\x00-\x1f/\\]", "_", Path(attachment.name).name)[-80:] or "file"
-        path = into / f"{re.sub(r'[^A-Za-z0-9_-]', '_', key)[-40:]}-{name}"
-        whole = False
-        try:
-            uri = f"{_MESSAGES}/:message_id/resources/:file_key"
-            await self._wire.download(uri, {"message_id": message, "file_key": key}, {"type": kind or "file"}, path, limit)
-            whole = True
-        finally:
-            if not whole:
-                path.unlink(missing_ok=True)
-        return path
+        uri, paths, query = (
+            f"{_MESSAGES}/:message_id/resources/:file_key",
+            {"message_id": message, "file_key": key},
+            {"type": kind or "file"},
+        )
+        path = into / f"{re.sub(r'[^A-Za-z0-9_-]', '_', key)[-40:]}-{plain_name(attachment)}"
+        limit = min(limit, _LARGEST_FETCHED)
+        return await brought("Feishu", attachment, path, limit, lambda path, most: self._wire.download(uri, paths, query, path, most))
 
     async def typing(self, address: Address, on: bool) -> None:
         await (self._typing.on(address) if on else self._typing.off(address))

@@ -27,6 +27,7 @@ from channels.contract import (
     TopicId,
 )
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+from channels.fetching import brought, plain_name
 from channels.lights import Lights
 from channels.matrix import render
 from channels.matrix.client import MatrixClient, Pace
@@ -217,20 +218,19 @@ class Matrix:
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
         client, rooms = self._connected()
-        name = Path(attachment.name.replace("\\", "/")).name.lstrip(".")[-100:]
-        path = into / (name or "file")
         if not attachment.ref.startswith("{"):
-            await client.download(attachment.ref, path, limit)
-            return path
+            path = into / plain_name(attachment)
+            return await brought("Matrix", attachment, path, limit, lambda path, most: client.download(attachment.ref, path, most))
         if rooms.encryption is None:
             raise Rejected("matrix: the file is encrypted; set channels.matrix.encryption: true")
-        opening, unchecked = rooms.encryption.opening(attachment.ref), into / f".{uuid4().hex}.part"
-        try:
-            await client.download(opening.mxc, unchecked, limit, opening.through)
+        opening = rooms.encryption.opening(attachment.ref)
+
+        async def download(path: Path, most: int) -> None:
+            await client.download(opening.mxc, path, most, opening.through)
             opening.check()
-            return unchecked.rename(path)
-        finally:
-            unchecked.unlink(missing_ok=True)
+
+        unchecked = await brought("Matrix", attachment, into / f".{uuid4().hex}.part", limit, download)
+        return unchecked.rename(into / plain_name(attachment))
 
     async def typing(self, address: Address, on: bool) -> None:
         """Matrix knows of a room whether we type in it, not of a thread: it ends with the last one."""

@@ -236,9 +236,7 @@ async def _read(file: BinaryIO, through: Through) -> AsyncIterator[bytes]:
 
 
 async def _write(response: ClientResponse, into: Path, limit: int, through: Through) -> None:
-    """A file that is too large, or cut off, leaves nothing behind."""
     size = 0
-    whole = False
     file = await asyncio.to_thread(into.open, "wb")
     try:
         async for chunk in response.content.iter_chunked(CHUNK):
@@ -246,11 +244,8 @@ async def _write(response: ClientResponse, into: Path, limit: int, through: Thro
             if size > limit:
                 raise Rejected(f"{into.name} is larger than {limit} bytes")
             await asyncio.to_thread(_put, file, through, chunk)
-        whole = True
     finally:
         file.close()
-        if not whole:
-            into.unlink(missing_ok=True)  # noqa: ASYNC240 - must also happen when cancelled
 
 
 def _put(file: BinaryIO, through: Through, chunk: bytes) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
-import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -30,8 +28,11 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
-from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
+from channels.errors import NotReady, RateLimited, Rejected
+from channels.fetching import brought, plain_name
 from channels.lights import Lights
+from channels.proving import proved
+from channels.resting import Rest
 from channels.slack import Settings, render
 from channels.slack.client import Pace, Refused, Wire, need
 from channels.slack.history import next_cursor
@@ -76,7 +77,7 @@ class Slack:
         self._user = ""
         self._bot = ""
         self._direct: dict[str, str] = {}  # person -> the direct conversation with them
-        self._quiet_until = 0.0  # monotonic; revisions rest after a rate limit so that final texts get through
+        self._rest = Rest()
         self._can_type, self._lights = True, Lights(options.state)
         self._streams = Streams(self._wire)
         self._native = options.streaming == "native"
@@ -90,13 +91,7 @@ class Slack:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
-            try:
-                async with asyncio.timeout(2 * self._pace.connect):
-                    who = await self._wire.prove()
-            except TimeoutError:
-                raise NotReady(f"Slack did not answer within {2 * self._pace.connect:g} s") from None
-            except Rejected as refused:  # missing_scope, not_allowed...: asking again changes nothing
-                raise AuthFailed(str(refused)) from refused
+            who = await proved("Slack", 2 * self._pace.connect, self._wire.prove())
             self._account, self._user = need("auth.test", who, "team_id"), need("auth.test", who, "user_id")
             self._bot = str(who.get("bot_id") or "")
             yield
@@ -191,39 +186,29 @@ class Slack:
 
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
         """Dropped after a rate limit until Slack's wait is over, and whenever it fails: the final text is a part of its own."""
-        if receipt is None or _is_whispered(receipt.message) or time.monotonic() < self._quiet_until:
+        if receipt is None or _is_whispered(receipt.message) or self._rest.lasts:
             return
         chat = await self._chat(address.chat)
-        try:
+        with self._rest.heeded():
             if receipt.message in self._streams:
                 await self._streams.grow(chat, receipt, text)
             else:
                 await self._wire.write("chat.update", render.draft(text) | {"channel": chat, "ts": receipt.message}, once=False)
-        except RateLimited as limited:
-            self._quiet_until = time.monotonic() + limited.retry_after
-        except Rejected:
-            return
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
-        limit = min(limit, _LARGEST)
-        if (attachment.size or 0) > limit:
-            raise Rejected(f"Slack: the file has {attachment.size} bytes, at most {limit} are fetched")
         file, _, url = attachment.ref.partition(" ")
-        if not url:  # files of other workspaces come without address (Slack Connect, "check_file_info")
-            found = cast("Body", (await self._wire.read("files.info", file=file)).get("file") or {})
-            url = str(found.get("url_private_download") or found.get("url_private") or "")
-        name = re.sub(r"[\x00-\x1f/\\]", "_", Path(attachment.name).name)[-80:] or "file"
-        path = into / f"{file}-{name}"
-        whole = False
-        try:
-            media = await self._wire.get(url, path, limit)
+
+        async def download(path: Path, most: int) -> None:
+            media = await self._wire.get(url or await self._url(file), path, most)
             if media == "text/html" and attachment.media_type != "text/html":
                 raise Rejected("Slack: a sign-in page came instead of the file: give the app the scope files:read and install it again")
-            whole = True
-        finally:
-            if not whole:
-                path.unlink(missing_ok=True)
-        return path
+
+        return await brought("Slack", attachment, into / f"{file}-{plain_name(attachment)}", min(limit, _LARGEST), download)
+
+    async def _url(self, file: str) -> str:
+        """Files of other workspaces come without address (Slack Connect, "check_file_info")."""
+        found = cast("Body", (await self._wire.read("files.info", file=file)).get("file") or {})
+        return str(found.get("url_private_download") or found.get("url_private") or "")
 
     async def probe(self) -> None:
         """auth.test: the socket stays open when the bot's token is revoked."""

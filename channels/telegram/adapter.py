@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -31,6 +30,8 @@ from channels.contract import (
     TopicId,
 )
 from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
+from channels.fetching import brought, plain_name
+from channels.proving import proved
 from channels.quarantine import Garbled, Quarantine
 from channels.telegram import Settings, inbound, render
 from channels.telegram.client import Moved, Pace, TwoPollers, Wire
@@ -42,6 +43,7 @@ _ADDRESS = re.compile(r"(-?\d{1,18}|@[A-Za-z]\w{3,31})(?:/(\d{1,18}))?")
 
 log = logging.getLogger(__name__)
 
+LARGEST_FETCHED = 20 * 1000 * 1000  # bytes; getFile: "bots can download files of up to 20MB in size", but for a server of one's own
 SILENCE = timedelta(seconds=60)  # each long poll is answered within half of it
 
 
@@ -79,13 +81,7 @@ class Telegram:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
-            try:
-                async with asyncio.timeout(2 * self._wire.pace.connect):
-                    number, name = await self._wire.who()
-            except TimeoutError:
-                raise NotReady(f"Telegram did not answer within {2 * self._wire.pace.connect:g} s") from None
-            except Rejected as refused:
-                raise AuthFailed(str(refused)) from refused
+            number, name = await proved("Telegram", 2 * self._wire.pace.connect, self._wire.who())
             self._me = inbound.Me(number, name)
             yield
 
@@ -201,16 +197,9 @@ class Telegram:
             await self._wire.draft(chat, draft, made, render.topic_of(address))
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
-        name = re.sub(r"[\x00-\x1f/\\]", "_", Path(attachment.name).name)[-80:] or "file"
-        path = into / f"{zlib.crc32(attachment.ref.encode()):08x}-{name}"
-        whole = False
-        try:
-            await self._wire.download(attachment.ref, path, limit)
-            whole = True
-        finally:
-            if not whole:
-                path.unlink(missing_ok=True)
-        return path
+        path = into / f"{zlib.crc32(attachment.ref.encode()):08x}-{plain_name(attachment)}"
+        limit = limit if self._wire.own_server else min(limit, LARGEST_FETCHED)
+        return await brought("Telegram", attachment, path, limit, lambda path, most: self._wire.download(attachment.ref, path, most))
 
     async def typing(self, address: Address, on: bool) -> None:
         """Telegram ends it by itself, with our next message or after five seconds."""

@@ -313,8 +313,10 @@ async def test_a_file_somebody_sent_is_fetched_and_one_too_large_leaves_nothing(
         assert (path.parent, path.name, path.read_bytes()) == (tmp_path, "b.txt", b"x" * 5000)
         small = tmp_path / "small"
         small.mkdir()
-        with pytest.raises(Rejected, match="larger than 4999"):
+        with pytest.raises(Rejected, match="has 5000 bytes, at most 4999"):
             await channel.fetch(heard.attachments[0], small, 4999)
+        with pytest.raises(Rejected, match="larger than 4999"):
+            await channel.fetch(replace(heard.attachments[0], size=5), small, 4999)
         with pytest.raises(Rejected):
             await channel.fetch(Attachment("mxc://ohmo.test/nothing", "x", "text/plain", None), small, 10)
         assert list(small.iterdir()) == []
