@@ -43,7 +43,8 @@ _ADDRESS = re.compile(r"(-?\d{1,18}|@[A-Za-z]\w{3,31})(?:/(\d{1,18}))?")
 
 log = logging.getLogger(__name__)
 
-LARGEST_FETCHED = 20 * 1000 * 1000  # bytes; getFile: "bots can download files of up to 20MB in size", but for a server of one's own
+LARGEST_FETCHED = 20 << 20  # bytes; getFile: "bots can download files of up to 20MB in size"
+LARGEST_FETCHED_THERE = 100 << 20  # from a Bot API server of one's own, which has no bound; the same as on Slack and Feishu
 SILENCE = timedelta(seconds=60)  # each long poll is answered within half of it
 
 
@@ -198,7 +199,7 @@ class Telegram:
 
     async def fetch(self, attachment: Attachment, into: Path, limit: int) -> Path:
         path = into / f"{zlib.crc32(attachment.ref.encode()):08x}-{plain_name(attachment)}"
-        limit = limit if self._wire.own_server else min(limit, LARGEST_FETCHED)
+        limit = min(limit, LARGEST_FETCHED_THERE if self._wire.own_server else LARGEST_FETCHED)
         return await brought("Telegram", attachment, path, limit, lambda path, most: self._wire.download(attachment.ref, path, most))
 
     async def typing(self, address: Address, on: bool) -> None:

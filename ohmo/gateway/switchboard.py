@@ -32,6 +32,9 @@ STEADY = 120.0  # seconds of a connection that ends an incident
 USEFUL = 10.0  # seconds of a connection that was heard, after which its loss is a new one: the next try comes soon again
 OPENING = 30  # seconds other channels get to connect before the owner is told through one of them
 TELL_AFTER = 5  # tries of a channel that cannot be reached before the owner hears of it
+LARGEST_FETCHED = (
+    100 << 20
+)  # bytes of one file of a person; platforms and adapters have smaller bounds. (``max_file`` bounds what we send.)
 SAY_LIMIT = 10.0  # seconds a word that nobody keeps may take
 BUILD_LIMIT = 60.0  # seconds for importing an SDK and building an adapter
 
@@ -88,7 +91,7 @@ class Switchboard:
         channel = self._connected.get((place.channel, place.account))
         if channel is None:
             raise NotReady(f"{place.channel} is not connected")
-        return await channel.fetch(attachment, into, channel.capabilities.max_file or 64 << 20)
+        return await channel.fetch(attachment, into, LARGEST_FETCHED)
 
     def drafted(self, row: str) -> str | None:
         """The newest text of a draft that still grows; None: nothing of it is known here."""

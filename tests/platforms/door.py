@@ -1,4 +1,4 @@
-"""The loopback port of a test server: it listens, goes away, comes back on the same port, resets what is open, and lets the weather in."""
+"""The loopback port of a test server: it listens, keeps its timers, goes away, comes back on the same port, resets what is open, and lets the weather in."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ class Door:
         self._limited = limited
         self._listening: asyncio.Server | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._timers: set[asyncio.TimerHandle] = set()
+
+    def later(self, seconds: float, do: Callable[[], object]) -> asyncio.TimerHandle:
+        """Something the platform does after a while, unless its server is closed first."""
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(seconds, do)
+        self._timers = {old for old in self._timers if not old.cancelled() and old.when() > loop.time()} | {timer}
+        return timer
 
     @asynccontextmanager
     async def open(self, app: web.Application, port: int = 0, *, cancel: bool = True) -> AsyncGenerator[None]:
@@ -35,6 +43,8 @@ class Door:
         try:
             yield
         finally:
+            for timer in self._timers:
+                timer.cancel()
             if self._opening is not None:
                 await self._opening
             if self._listening is not None:

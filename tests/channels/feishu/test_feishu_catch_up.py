@@ -68,6 +68,20 @@ async def test_threads_are_containers_of_their_own_and_are_read_too(feishu: Feis
     assert (said.text, said.address.topic, said.addressed) == ("later in it", root, True), "a thread we were called in is followed"
 
 
+@pytest.mark.fault(29)
+async def test_an_event_that_was_lost_although_a_newer_one_was_stored_is_still_fetched(feishu: FeishuRig, context: FakeContext) -> None:
+    async with receiving(feishu, context):
+        await feishu.says("one")
+        await context.texts(1)
+        emit, feishu.world.emit = feishu.world.emit, lambda *_, **__: ""  # Feishu has given up to deliver it
+        await feishu.says("lost")
+        feishu.world.emit = emit
+        await feishu.says("three")
+        assert await context.texts(2) == ["one", "three"]
+    async with receiving(feishu, context):
+        assert await context.texts(3) == ["one", "three", "lost"]
+
+
 @pytest.mark.fault(28)
 async def test_edits_and_recalls_of_the_time_away_are_found(feishu: FeishuRig, context: FakeContext) -> None:
     async with receiving(feishu, context):

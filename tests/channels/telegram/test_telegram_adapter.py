@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -120,6 +121,21 @@ async def test_the_poll_after_the_commit_confirms(telegram: TelegramRig, context
     async with listening(telegram.channel(), context):
         await context.texts(1)
         await condition(lambda: not telegram.server.world.queue)
+
+
+@pytest.mark.fault(22)
+async def test_a_mute_connection_is_noticed_and_nothing_is_missed(telegram: TelegramRig, context: FakeContext) -> None:
+    telegram.pace = replace(telegram.pace, connect=0.3, poll=1)
+    async with listening(telegram.channel(), context) as task:
+        await telegram.says("before")
+        await context.texts(1)
+        telegram.server.faults.mute = True
+        await telegram.says("meanwhile")
+        with pytest.raises(NotReady, match="no answer"):
+            await asyncio.wait_for(task, 20)
+    telegram.server.faults.mute = False
+    async with listening(telegram.channel(), context):
+        assert await context.texts(2) == ["before", "meanwhile"]
 
 
 @pytest.mark.fault(29)
@@ -627,6 +643,29 @@ async def test_the_server_refuses_what_telegram_refuses_unless_the_rule_is_off(
             token = "9:wrong-token-entirely" if rule == "token" else made.server.token
             async with session.post(f"{made.server.url}/bot{token}/{method}", json={"chat_id": 1001, **call}) as response:
                 body = json.loads(await response.text())
+        assert body["ok"] is not kept
+        if kept:
+            assert description in body["description"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "kinds", "description"),
+    [
+        ("album_size", ["photo"], "Group send failed"),
+        ("album_size", ["photo"] * 11, "Group send failed"),
+        ("album_kinds", ["photo", "document"], "can't be mixed"),
+    ],
+)
+async def test_each_rule_of_albums_is_kept_and_can_be_switched_off(rule: str, kinds: list[str], description: str) -> None:
+    for kept in (True, False):
+        async with rig(Rules(**{rule: kept})) as made, aiohttp.ClientSession() as session:
+            form = aiohttp.FormData({"chat_id": "1001"})
+            form.add_field("media", json.dumps([{"type": kind, "media": f"attach://f{number}"} for number, kind in enumerate(kinds)]))
+            for number in range(len(kinds)):
+                form.add_field(f"f{number}", b"content", filename=f"{number}.bin")
+            async with session.post(f"{made.server.url}/bot{made.server.token}/sendMediaGroup", data=form) as response:
+                body = json.loads(await response.text())
+            assert len(await made.visible()) == (0 if kept else len(kinds))
         assert body["ok"] is not kept
         if kept:
             assert description in body["description"]

@@ -89,7 +89,6 @@ class Server(Methods):
         self._tokens: set[str] = set()
         self._tickets: dict[str, bool] = {}
         self._waiting: dict[str, Event] = {}
-        self._timers: set[asyncio.TimerHandle] = set()
         self._numbers = itertools.count(1)
         self._changed = asyncio.Event()
 
@@ -103,11 +102,7 @@ class Server(Methods):
         app.router.add_route("*", "/open-apis/{path:.*}", self._api)
         async with self.door.open(app, port, cancel=False):
             self.port = self.door.port
-            try:
-                yield self
-            finally:
-                for timer in self._timers:
-                    timer.cancel()
+            yield self
 
     @property
     def url(self) -> str:
@@ -318,7 +313,7 @@ class Server(Methods):
         for number, part in enumerate(parts):
             headers = [("type", "event"), ("message_id", event.id), ("trace_id", "trace"), ("sum", str(len(parts))), ("seq", str(number))]
             self._send(link, Frame(1, headers, part, 33554678).bytes())
-        event.timer = self._later(self.rules.answer_seconds, lambda: self._retry(event))
+        event.timer = self.door.later(self.rules.answer_seconds, lambda: self._retry(event))
 
     def _send(self, link: Link, data: bytes) -> None:
         async def send() -> None:
@@ -343,9 +338,4 @@ class Server(Methods):
             self.changed()
             return
         event.attempt = max(event.attempt, 1)
-        event.timer = self._later(retries[number], lambda: self.push(event))
-
-    def _later(self, seconds: float, do: Callable[[], None]) -> asyncio.TimerHandle:
-        timer = asyncio.get_running_loop().call_later(seconds, do)
-        self._timers.add(timer)
-        return timer
+        event.timer = self.door.later(retries[number], lambda: self.push(event))

@@ -82,7 +82,6 @@ class Server(Surfaces):
         self.refuse_sockets = False
         self._tickets: dict[str, float] = {}
         self._uploads: dict[str, str] = {}
-        self._timers: set[asyncio.TimerHandle] = set()
         self._changed = asyncio.Event()
 
     # life
@@ -97,11 +96,7 @@ class Server(Surfaces):
         app.router.add_post("/response/{name}", self._respond)
         async with self.door.open(app, port, cancel=False):
             self.port = self.door.port
-            try:
-                yield self
-            finally:
-                for timer in self._timers:
-                    timer.cancel()
+            yield self
 
     def down(self, away: bool) -> None:
         """Refuses connections while away; open ones are reset."""
@@ -403,8 +398,7 @@ class Server(Surfaces):
 
     def _timer(self, envelope: Envelope, wait: float, then: Callable[[], Any]) -> None:
         self._cancel(envelope)
-        timer = envelope.timer = asyncio.get_running_loop().call_later(wait, then)
-        self._timers = {old for old in self._timers if not old.cancelled() and old.when() > asyncio.get_running_loop().time()} | {timer}
+        envelope.timer = self.door.later(wait, then)
 
     def _cancel(self, envelope: Envelope) -> None:
         if envelope.timer is not None:

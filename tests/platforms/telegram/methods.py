@@ -76,10 +76,12 @@ class Methods:
     async def sendMediaGroup(self, call: Body) -> list[Body]:
         """Several messages with one media_group_id, shown together or not at all."""
         chat, media = self.world.known(call.get("chat_id")), json.loads(call.get("media") or "null")
-        if not isinstance(media, list) or not 2 <= len(media) <= 10:
-            raise bad("Group send failed" if media else "there are no messages to send")
+        if not isinstance(media, list) or not media:
+            raise bad("there are no messages to send")
+        if self.world.rules.album_size and not 2 <= len(media) <= 10:
+            raise bad("Group send failed")
         kinds = {item.get("type") for item in media}
-        if kinds - {"photo", "video"} and len(kinds) > 1:
+        if self.world.rules.album_kinds and kinds - {"photo", "video"} and len(kinds) > 1:
             raise bad("document can't be mixed with other media types")
         rest = {name: value for name, value in call.items() if name != "media" and not isinstance(value, tuple)}
         if isinstance(reply := rest.get("reply_parameters"), str):

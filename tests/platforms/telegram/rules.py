@@ -35,6 +35,8 @@ class Rules:
     drafts         sendMessageDraft: private chats only, draft_id not zero
     commands       BotCommand: [a-z0-9_], 1 to 32; description 1 to 256; at most 100 commands
     files          "Sending files" and getFile: 10 MB as a photo, 50 MB else; 20 MB to download
+    album_size     sendMediaGroup, media: "must include 2-10 items"
+    album_kinds    sendMediaGroup: "Documents and audio files can be only grouped in an album with messages of the same type"
     pace           Bots FAQ, "My bot is hitting limits": one message a second in a chat with short bursts, 20 a minute in a group
     """
 
@@ -50,6 +52,8 @@ class Rules:
     drafts: bool = True
     commands: bool = True
     files: bool = True
+    album_size: bool = True
+    album_kinds: bool = True
     local: bool = False  # "Using a Local Bot API Server", --local: getFile gives paths on the server's disk, without the bound of 20 MB
     pace: bool = False
     burst: int = 5  # messages at once in one chat before ``pace`` bites

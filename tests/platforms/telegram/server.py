@@ -33,6 +33,7 @@ class Faults:
     latency: float = 0.0
     conflicts: int = 0  # polls ended by another instance
     revoked: bool = False
+    mute: bool = False  # polls are accepted and never answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,8 @@ class Server:
             if method == "getUpdates":
                 self.acks.settled_below(int(call.get("offset") or 0))
                 self.acks.lost()
+            if method == "getUpdates" and self.faults.mute:
+                await asyncio.Event().wait()  # until the client hangs up
             result = await self._carried_out(method, call)
         except Refusal as refusal:
             self._note(method, call, refusal.code)
