@@ -8,7 +8,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from channels.record import record
@@ -102,6 +102,7 @@ def _forget(note: Path) -> None:
     """Removes the folder that a note points to, if it is one of ours."""
     if note.exists():
         folder = find_socket(note.parent).parent
-        if folder.name.startswith("ohmo-") and folder.stat().st_uid == os.getuid():
-            shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # a restart of the machine empties the folder for temporary files
+            if folder.name.startswith("ohmo-") and folder.stat().st_uid == os.getuid():
+                shutil.rmtree(folder, ignore_errors=True)
         note.unlink()

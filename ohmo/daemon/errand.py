@@ -42,10 +42,10 @@ def one_shot(config: Config, environ: Mapping[str, str], *, still: bool = False)
     with hold_home(config.home.root), ThreadPoolExecutor(1, thread_name_prefix="ohmo.one_shot") as pool:
         living_there = pool.submit(life)
         either: list[Future[Any]] = [ready, living_there]
-        wait(either, return_when=FIRST_COMPLETED)
-        if not ready.done():
-            living_there.result()
-        try:
+        try:  # also who is interrupted while the house starts has to stop it: the pool waits for its end
+            wait(either, return_when=FIRST_COMPLETED)
+            if not ready.done():
+                living_there.result()
             yield ready.result()
         finally:
             stop.set()

@@ -45,3 +45,24 @@ def test_a_home_that_was_never_used_is_not_made_by_a_listing(tmp_path: Path) -> 
     said = ohmo(tmp_path / "new", "sessions", "list")
     assert (said.returncode, said.stderr.startswith("ohmo: not running")) == (1, True)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_command_that_is_interrupted_while_its_house_starts_ends(home: Path) -> None:
+    script = """
+import signal
+from ohmo.cli.house import settings, surroundings
+from ohmo.daemon.errand import one_shot
+found, environ = settings(), surroundings()
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+try:
+    with one_shot(found, environ, still=True):
+        signal.pause()
+except KeyboardInterrupt:
+    print("left")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "left\n"), done.stderr

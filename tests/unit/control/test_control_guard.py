@@ -254,6 +254,14 @@ def test_a_long_home_gets_its_socket_elsewhere_and_says_where(tmp_path: Path) ->
     assert not (home / "ohmo.sock.path").exists()
 
 
+def test_a_socket_whose_folder_went_with_a_restart_of_the_machine_holds_up_no_start(tmp_path: Path) -> None:
+    home = tmp_path / ("x" * 90)
+    home.mkdir()
+    (home / "ohmo.sock.path").write_text(f"{tmp_path / 'gone' / 'ohmo-1' / 'ohmo.sock'}\n")
+    with unix_socket(home) as bound:
+        assert find_socket(home) == Path(bound.getsockname())
+
+
 @pytest.mark.parametrize("path", ["sessions?limit=", "usage?days=", "logs?limit=", "cron/x/history?limit="])
 @pytest.mark.parametrize("number", ["0" * 18 + "9" * 30, "9" * 5_000, "-1", "1e9", "\u0663", "", "18446744073709551616"])
 async def test_a_number_that_is_none_is_refused_with_a_line(stranger: aiohttp.ClientSession, token: str, path: str, number: str) -> None:
