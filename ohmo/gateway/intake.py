@@ -130,8 +130,9 @@ class Intake:
                 )
                 attempt += 1
                 if attempt >= 3 and not isinstance(error, Unavailable):
-                    await failure_of(self._give_up(accepted, arrival, error))
-                    return
+                    left = await failure_of(self._give_up(accepted, arrival, error))
+                    if not isinstance(left, Unavailable):  # an end that could not be stored is no end
+                        return
                 await asyncio.sleep(backoff(attempt, most=10.0))
 
     @asynccontextmanager

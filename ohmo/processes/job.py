@@ -89,7 +89,7 @@ class Job:
         assert self._keeper.stdout is not None
         ended: JobEnded | None = None
         try:
-            while line := await self._keeper.stdout.readline():
+            while (line := await self._keeper.stdout.readline()).endswith(b"\n"):  # half a line: it was killed while it wrote
                 report: dict[str, Any] = json.loads(line)
                 if "progress" in report:
                     self._progress(_text(report["progress"]))

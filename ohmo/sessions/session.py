@@ -265,12 +265,14 @@ class Session:
     async def ended_early(self, why: Why) -> None:
         """The pool cancelled the run: leave the turn as ``why`` says. ``stopped`` and ``lost``: others have written already."""
         parts, turn = self._parts, self.turn
-        if why == "interrupted" and turn is not None:
-            await parts.store.interrupt(self.claim, turn, parts.closing)
-        elif why == "shutdown":
-            await parts.store.release(self.claim, turn)
-        if turn is not None:
-            parts.emit(self.claim.thread, TurnEnded(turn, "released" if why in ("shutdown", "lost") else "stopped", ""))
+        try:
+            if why == "interrupted" and turn is not None:
+                await parts.store.interrupt(self.claim, turn, parts.closing)
+            elif why == "shutdown":
+                await parts.store.release(self.claim, turn)
+        finally:  # whatever the store says of it: nothing runs here any more
+            if turn is not None:
+                parts.emit(self.claim.thread, TurnEnded(turn, "released" if why in ("shutdown", "lost") else "stopped", ""))
 
     async def bury(self, reason: str) -> None:
         """What cannot be read, again and again, ends visibly; what was said after it goes on."""

@@ -531,6 +531,24 @@ async def test_a_command_that_fails_each_time_ends_dead_and_says_so(house: House
     assert (info.ending, await house.replies()) == ("dead", ["This could not be carried out: bad row"])
 
 
+class Hesitant(Broken):
+    """The disk is full when the end of what cannot be carried out is to be written."""
+
+    refusals = 1
+
+    async def end_arrival(self, thread: str, seq: int, ending: Any, reason: str = "", posts: Sequence[PostRow] = (), **more: Any) -> bool:
+        if ending == "dead" and self.refusals:
+            self.refusals -= 1
+            raise Unavailable("disk full")
+        return await super().end_arrival(thread, seq, ending, reason, posts, **more)
+
+
+async def test_a_command_that_fails_each_time_ends_also_when_the_store_is_away_for_a_moment(house: House) -> None:
+    on(house, Hesitant(house.clock, [ValueError("bad row")] * 9, committed=False))
+    info = await house.said("/whoami")
+    assert (info.ending, await house.replies()) == ("dead", ["This could not be carried out: bad row"])
+
+
 async def test_commands_of_one_thread_are_handled_in_their_order(house: House) -> None:
     for text in ("/steer", "/collect", "/queue", "/mode plan", "/mode default"):
         last = await house.hears(words(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
 from pool_rig import PLACE, Rig, violations
 
 from channels.contract import ChatId
@@ -121,6 +122,24 @@ async def test_interrupt_ends_the_running_turn_and_the_next_one_knows_both_messa
     assert rig.endings() == ["merged", "answered"]
     assert violations(rig.steps()) == []
     assert [step.result.text for step in rig.steps() if isinstance(step, CallResult)] == [words.STOPPED_TOOL]
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_whoever_watches_hears_the_end_of_a_turn_that_was_interrupted_and_stopped_at_once(away: bool) -> None:
+    """Else its chat would be told for ever that somebody is typing there."""
+    rig = Rig(busy="interrupt")
+    rig.once.gate = asyncio.Event().wait
+    rig.model.next(Says("", calls=(("Once", {"name": "a"}),)))
+    thread = (await rig.says("dig")).thread
+    async with rig.life() as pool:
+        await eventually(lambda: rig.once.running == 1)
+        pool.arrived(thread)
+        if away:
+            rig.handles[-1].away.add("interrupt")
+        else:
+            await rig.stops(pool)
+        await eventually(lambda: pool.running == 0)
+        assert len(rig.outcomes()) == 1
 
 
 async def test_stop_ends_a_running_tool_and_what_is_said_afterwards_is_answered() -> None:
