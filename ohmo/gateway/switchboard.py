@@ -184,6 +184,8 @@ class Switchboard:
             name = _lease_name(link, channel.account)
             generation = await self._lease(name)
             key = (link.name, channel.account)
+            if key in self._connected:  # two would say everything twice
+                raise AuthFailed(f"its account {channel.account} is connected by another entry of the configuration; remove one of the two")
             self._connected[key] = channel
             self._since[link.label] = self._parts.now()
             probed, silence = isinstance(channel, Probed), channel.capabilities.silence

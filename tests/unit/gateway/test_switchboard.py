@@ -94,17 +94,18 @@ class Board:
     def __post_init__(self) -> None:
         self.store = MemoryStore(clock=self.clock)
 
-    def link(self, name: str) -> LinkSettings:
-        platform = self.platforms[name] = FakePlatform(name=name, clock=self.clock)
+    def link(self, label: str) -> LinkSettings:
+        name = label.partition("/")[0]
+        platform = self.platforms[label] = FakePlatform(name=name, clock=self.clock)
 
         def build() -> Adapter:
-            if name in self.breaks:
-                self.breaks[name]()
+            if label in self.breaks:
+                self.breaks[label]()
             adapter = self.kind(platform, SAFE)
             adapter.listens = self.listens
             return adapter
 
-        return LinkSettings(name, name, build, self.state, (timedelta(hours=1), 100), heavy=False)
+        return LinkSettings(name, label, build, self.state, (timedelta(hours=1), 100), heavy=False)
 
     async def publish(self, arrivals: Sequence[Arrival], cursor: CursorSave | None) -> list[Accepted]:
         if self.refusals:
@@ -444,6 +445,17 @@ async def test_a_malformed_owner_harms_nobody(board: Board) -> None:
 
 
 # one instance at a time
+
+
+async def test_an_account_that_stands_in_the_configuration_twice_speaks_once_and_says_which_entry_is_too_many(board: Board) -> None:
+    async with board.running("fake/a", "fake/b") as switch:
+        await board.store.post([post("a")])
+        await until(lambda: any(one.chats for one in board.platforms.values()))
+        await board.time.run_to(60.0)
+        assert [(name, one.connections, len(one.chats)) for name, one in board.platforms.items()] == [("fake/a", 1, 1), ("fake/b", 0, 0)]
+        assert (state(switch, "fake/a"), state(switch, "fake/b")) == ("connected", "auth_failed")
+        assert "another entry" in switch.report()["fake/b"].detail
+    assert not board.platforms["fake/a"].connections
 
 
 async def test_an_instance_without_the_lease_stands_by_and_asks_the_platform_nothing(board: Board) -> None:
