@@ -39,6 +39,7 @@ class Guard:
     def __init__(self, keys: Keys, cookie: str, names: frozenset[str] = frozenset()) -> None:
         self._keys = keys
         self._cookie = cookie
+        self._proxied = names
         self._names = names | {"localhost"}
 
     def middleware(self) -> Middleware:
@@ -79,7 +80,7 @@ class Guard:
             raise Refusal(
                 421, f"{request.host[:100]}: this name does not lead here; use localhost, an address, or name it in control.names"
             )
-        if origin is not None and origin != f"{request.scheme}://{request.host}":
+        if origin is not None and not self.is_same_origin(origin, request):
             raise Refusal(403, "pages of another origin may not speak to ohmo")
         opens_page = request.method == "GET" and request.path in OPEN and request.headers.get("Sec-Fetch-Mode") == "navigate"
         if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not opens_page:
@@ -90,13 +91,16 @@ class Guard:
             return
         raise Refusal(401, "log in first: `ohmo login` prints a link for the browser; programs send run/token as Authorization: Bearer")
 
+    def is_same_origin(self, origin: str, request: web.Request) -> bool:
+        """Of a proxy that ends TLS the browser names https, while the request comes to us without."""
+        if origin == f"{request.scheme}://{request.host}":
+            return True
+        return _name(request.host) in self._proxied and origin == f"https://{request.host}"
+
     def is_ours(self, host: str) -> bool:
         """A plain address cannot be rebound; a name must be one of ours. The port is not looked at: tunnels change it."""
-        match = _HOST.fullmatch(host)
-        if match is None:
-            return False
-        name = match["six"] or match["name"]
-        if name.lower().rstrip(".") in self._names:
+        name = _name(host)
+        if name in self._names:
             return True
         try:
             ipaddress.ip_address(name)
@@ -114,6 +118,12 @@ class Guard:
         if request.method not in ("GET", "HEAD") and "Origin" not in request.headers and "Sec-Fetch-Site" not in request.headers:
             raise Refusal(403, "a change by cookie needs the header Origin")
         return True
+
+
+def _name(host: str) -> str:
+    """Without port and brackets; "" for what is no host."""
+    match = _HOST.fullmatch(host)
+    return "" if match is None else (match["six"] or match["name"]).lower().rstrip(".")
 
 
 def came_by_unix_socket(request: web.Request) -> bool:

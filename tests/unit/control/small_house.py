@@ -346,11 +346,11 @@ class SmallHouse:
         )
 
     @asynccontextmanager
-    async def open(self, run: Path, *, port: int = 0) -> AsyncGenerator[Doors]:
+    async def open(self, run: Path, *, port: int = 0, names: frozenset[str] = frozenset()) -> AsyncGenerator[Doors]:
         """The web channel receives and control serves."""
         self._state = run / "state"
         self._state.mkdir(parents=True, exist_ok=True)
-        control = Control(self.ports(), Place(run, Listen("127.0.0.1", port)), Metrics())
+        control = Control(self.ports(), Place(run, Listen("127.0.0.1", port), names), Metrics())
         async with control.serving() as doors, self.web.connect():
             receiving = asyncio.create_task(self.web.receive(self))
             try:

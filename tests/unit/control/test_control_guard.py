@@ -127,6 +127,23 @@ async def test_our_own_page_may_change_things(stranger: aiohttp.ClientSession, d
     assert await status_of(stranger, "/api/v1/outbox/dead/drop", "POST", Origin=doors.url) == 200
 
 
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("ohmo.example", "https://ohmo.example", 200),
+        ("ohmo.example:8443", "https://ohmo.example:8443", 200),
+        ("ohmo.example", "http://ohmo.example", 200),
+        ("ohmo.example", "https://ohmo.example:8443", 403),
+        ("ohmo.example", "https://other.example", 403),
+        ("localhost", "https://localhost", 403),
+    ],
+)
+async def test_our_page_behind_a_proxy_that_ends_tls_may_change_things(tmp_path: Path, host: str, origin: str, status: int) -> None:
+    async with SmallHouse().open(tmp_path / "run", names=frozenset({"ohmo.example"})) as doors, aiohttp.ClientSession(doors.url) as proxy:
+        key = f"Bearer {(tmp_path / 'run' / 'token').read_text().strip()}"
+        assert await status_of(proxy, "/api/v1/outbox/dead/drop", "POST", Host=host, Origin=origin, Authorization=key) == status
+
+
 async def test_a_change_by_cookie_without_an_origin_is_refused(stranger: aiohttp.ClientSession, doors: Doors) -> None:
     await logged_in(stranger, doors)
     assert await status_of(stranger, "/api/v1/outbox/dead/drop", "POST") == 403
