@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from channels.contract import Address
+from channels.contract import Address, Outbound
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config
 from ohmo.config.secrets import SecretMissing
@@ -45,4 +45,8 @@ def build_hooks(
         found = await store.arrival(thread, seq)
         return found.arrival if found is not None else None
 
-    return Hooks(hooks, publish=wake, post=store.post, stored=stored, resolve=resolve, clock=seams.clock)
+    async def posted(id: str) -> Outbound | None:
+        found = await store.post_row(id)
+        return found.row.outbound if found is not None else None
+
+    return Hooks(hooks, publish=wake, post=store.post, stored=stored, posted=posted, resolve=resolve, clock=seams.clock)

@@ -136,15 +136,16 @@ def wake_of(hook: Webhook, key: str, body: bytes, clock: Clock, place: Address |
 
 
 class Hooks:
-    """``publish`` and ``post`` return after the commit; ``stored`` finds an arrival again; ``resolve`` reads ``CHANNEL:REST``, ValueError: its
+    """``publish`` and ``post`` return after the commit; ``stored`` finds an arrival again, ``posted`` a post; ``resolve`` reads ``CHANNEL:REST``, ValueError: its
     channel is not connected."""
 
     def __init__(
         self, hooks: Mapping[str, Webhook], *, publish: Callable[[Wake], Awaitable[Accepted]],
         post: Callable[[Sequence[PostRow]], Awaitable[None]], stored: Callable[[str, int], Awaitable[Arrival | None]],
-        resolve: Callable[[str], Address], clock: Clock,
+        posted: Callable[[str], Awaitable[Outbound | None]], resolve: Callable[[str], Address], clock: Clock,
     ) -> None:  # fmt: skip
-        self._hooks, self._publish, self._post, self._stored, self._resolve, self._clock = hooks, publish, post, stored, resolve, clock
+        self._hooks, self._publish, self._post, self._stored, self._posted = hooks, publish, post, stored, posted
+        self._resolve, self._clock = resolve, clock
 
     def find(self, name: str) -> Webhook | None:
         return self._hooks.get(name)
@@ -154,8 +155,12 @@ class Hooks:
         check(hook, headers, body, self._clock().timestamp())
         key = key_of(headers, body)
         if hook.deliver is not None and hook.to is not None:
-            outbound = Outbound(self._resolve(hook.to), fill(hook.deliver, body) or "(empty)")
-            await self._post([PostRow(derived("hook", hook.name, key), "message", outbound)])
+            post, text = derived("hook", hook.name, key), fill(hook.deliver, body) or "(empty)"
+            if (known := await self._posted(post)) is not None:
+                if known.text != text:
+                    raise KeyReused
+                return Taken(duplicate=True)
+            await self._post([PostRow(post, "message", Outbound(self._resolve(hook.to), text))])
             return Taken(duplicate=False)
         wake = wake_of(hook, key, body, self._clock, None)
         accepted = await self._publish(wake)

@@ -126,10 +126,9 @@ def _allowed(_: Ground, __: sqlite3.Connection, rows: Sequence[JobRow]) -> Findi
     changed = [row.name for row in rows if (row.body.spec.rules or row.body.spec.secrets) and row.body.approved != digest(row.body.spec)]
     if not changed:
         return ok()
-    return warning(
-        f"nobody allowed the rules and secrets of {changed[0]} as they are now: it asks for everything",
-        f"ohmo cron edit {changed[0]} --yes",
-    )
+    name = changed[0]
+    step = f"ohmo cron show {name}, then ohmo cron edit {name} --rule … --yes"
+    return warning(f"nobody allowed the rules and secrets of {name} as they are now: it asks for everything", step)
 
 
 def _programs(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from channels.contract import Address, ChatId
+from channels.contract import Address, ChatId, Outbound
 from channels.errors import Unavailable
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.store import Accepted, PostRow
@@ -45,12 +45,16 @@ class House:
     async def stored(self, thread: str, seq: int) -> Arrival | Wake | None:
         return self.wakes[thread] if seq else None
 
+    async def posted(self, id: str) -> Outbound | None:
+        return self.posts[id].outbound if id in self.posts else None
+
     def hooks(self, *hooks: Webhook) -> Hooks:
         return Hooks(
             {hook.name: hook for hook in hooks},
             publish=self.publish,
             post=self.post,
             stored=self.stored,
+            posted=self.posted,
             resolve=place,
             clock=lambda: self.now,
         )
@@ -124,8 +128,12 @@ async def test_github_and_gitlab_sign_in_their_own_way() -> None:
 
 async def test_plain_delivery_needs_no_model_and_happens_once() -> None:
     house, hook = House(), Webhook("note", "s3cret", deliver="{{repo}} is red", to="slack:C1")
-    for _ in range(2):
-        await house.hooks(hook).take(hook, signed(hook), BODY)
+    named = {"Idempotency-Key": "k"}
+    taken = [await house.hooks(hook).take(hook, signed(hook, **named), BODY) for _ in range(2)]
+    assert [one.duplicate for one in taken] == [False, True]
+    changed = BODY.replace(b"a/b", b"a/c")
+    with pytest.raises(KeyReused):
+        await house.hooks(hook).take(hook, signed(hook, changed, **named), changed)
     assert [(row.outbound.text, row.outbound.address.chat) for row in house.posts.values()] == [("a/b is red", "C1")]
     away = Webhook("note", "s3cret", deliver="x", to="discord:1")
     with pytest.raises(ValueError, match="not connected"):
