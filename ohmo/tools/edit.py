@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
-from ohmo.tools.files.replace import replace_file
-from ohmo.tools.files.text import decode, encode, windows_ends
+from ohmo.tools.files.rewriting import rewrite
+from ohmo.tools.files.text import windows_ends
 from ohmo.tools.inputs import PathText
 from ohmo.tools.workbench import Workbench
-
-_MOST = 50 * 1024 * 1024
 
 
 class EditInput(BaseModel):
@@ -47,28 +44,17 @@ class Edit:
             return failed(context, f"{os_words(error, path)}; nothing was changed")
 
     def _edit(self, path: Path, arguments: EditInput, thread: str) -> str:
-        target = Path(os.path.realpath(path))
-        if target.is_dir():
-            raise Trouble(f"{path} is a folder")
-        if self._stamps.changed(thread, target):
-            raise Trouble(f"{path} changed since you last read it; Read it again first")
-        if target.stat().st_size > _MOST:
-            raise Trouble(f"{path} is larger than {_MOST} bytes; use Bash")
-        before = decode(target.read_bytes())
-        if before is None:
-            raise Trouble(f"{path} is binary")
-        text, coding = before
-        after, count = replaced(text, arguments.old_string, arguments.new_string, every=arguments.replace_all)
-        try:
-            data = encode(after, coding)
-        except UnicodeEncodeError as error:
-            raise Trouble(
-                f"{path} is coded in {coding.name}, which cannot say {after[error.start]!r}; Write the whole file to change to UTF-8"
-            ) from error
-        replace_file(target, data)
-        self._stamps.remember(thread, target)
-        line = text[: text.find(arguments.old_string.split("\n")[0])].count("\n") + 1
-        return f"{path}: replaced {count} places" if count > 1 else f"{path}: replaced 1 place at line {line}"
+        told = ""
+
+        def change(text: str) -> str:
+            nonlocal told
+            after, count = replaced(text, arguments.old_string, arguments.new_string, every=arguments.replace_all)
+            line = text[: text.find(arguments.old_string.split("\n")[0])].count("\n") + 1
+            told = f"{path}: replaced {count} places" if count > 1 else f"{path}: replaced 1 place at line {line}"
+            return after
+
+        rewrite(path, self._stamps, thread, change)
+        return told
 
 
 def replaced(text: str, old: str, new: str, *, every: bool) -> tuple[str, int]:

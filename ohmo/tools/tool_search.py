@@ -44,7 +44,12 @@ class ToolSearch:
     async def run(self, arguments: ToolSearchInput, context: CallContext) -> ToolOutput:
         there = {tool.name: tool for tool in context.tools}
         asked, missing = _named(arguments.query, there)
-        found = asked[:MOST_BY_NAME] if asked or missing else ranked(arguments.query, list(context.tools))
+        if asked or missing:
+            found = asked[:MOST_BY_NAME]
+        else:
+            unseen = [tool for tool in context.tools if tool.name in context.hidden]
+            seen = [tool for tool in context.tools if tool.name not in context.hidden and tool.name != self.name]
+            found = ranked(arguments.query, unseen) or ranked(arguments.query, seen)
         lines = [_said(tool, hidden=tool.name in context.hidden) for tool in found]
         lines += [_not_there(name, there) for name in missing]
         lines += [f"- {tool.name}: not brought, at most {MOST_BY_NAME} at once" for tool in asked[MOST_BY_NAME:]]

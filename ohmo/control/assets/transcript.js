@@ -2,7 +2,7 @@
 
 import { markdown } from "./markdown.js";
 
-const ICONS = { Read: "file", Glob: "search", Grep: "search", WebSearch: "search", Write: "pen", Edit: "pen", MultiEdit: "pen", Bash: "terminal", TodoWrite: "list", WebFetch: "globe", AskUser: "ask" };
+const ICONS = { Read: "file", Glob: "search", Grep: "search", WebSearch: "search", ToolSearch: "search", Write: "pen", Edit: "pen", MultiEdit: "pen", Bash: "terminal", TodoWrite: "list", WebFetch: "globe", AskUser: "ask" };
 const ORIGINS = { cron: "on schedule", api: "by command line", child: "from a helper", hook: "from a webhook", owner: "by the owner" };
 const PICTURE = /\.(?:png|jpe?g|gif|webp)$/i;
 

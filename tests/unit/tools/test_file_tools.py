@@ -164,6 +164,18 @@ async def test_edit_wants_exactly_one_place(call: Call, work: Path) -> None:
     assert (work / "a.py").read_text() == "x = 2\ny = 2\nx = 2\n"
 
 
+async def test_several_edits_are_made_in_order_and_all_or_none(call: Call, work: Path) -> None:
+    (work / "a.txt").write_text("one two two\n")
+    edits = [{"old_string": "one", "new_string": "two"}, {"old_string": "two", "new_string": "three", "replace_all": True}]
+    result = await call("MultiEdit", file_path="a.txt", edits=edits)
+    assert (result.error, (work / "a.txt").read_text()) == (False, "three three three\n")
+    assert "2 edits, 4 places" in result.text
+    result = await call("MultiEdit", file_path="a.txt", edits=[{"old_string": "three three three", "new_string": "x"}, edits[0]])
+    assert (result.error, (work / "a.txt").read_text()) == (True, "three three three\n")
+    assert result.text.startswith("`edits.1`: `old_string` is not in the file")
+    assert result.text.endswith("nothing was changed")
+
+
 async def test_nothing_is_left_beside_a_file_that_cannot_be_written(call: Call, work: Path) -> None:
     (work / "folder").mkdir()
     assert (await call("Write", file_path="folder", content="x")).error

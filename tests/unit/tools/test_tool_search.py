@@ -80,6 +80,15 @@ async def test_words_bring_what_fits_best_first(call: Call, context: CallContext
     assert len(result.tools) <= MOST_BY_WORDS
 
 
+async def test_words_find_what_is_not_shown_yet_before_what_is(call: Call, context: CallContext, bench: Workbench) -> None:
+    tools = tool_specs(load_tools(bench))
+    assert (await call("ToolSearch", context=knowing(context, tools), query="background command")).tools == ("BashOutput", "KillShell")
+    known = await call("ToolSearch", context=knowing(context, tools), query="ask the person")
+    assert known.tools == ()
+    assert "AskUser: you have it already" in known.text
+    assert "- ToolSearch" not in known.text
+
+
 async def test_words_about_nothing_say_what_there_is(call: Call, context: CallContext) -> None:
     result = await call("ToolSearch", context=knowing(context), query="xylophone")
     assert result.error
@@ -121,7 +130,7 @@ def test_the_core_is_shown_and_all_else_is_named_by_the_search(bench: Workbench)
     specs = {tool.name: tool for tool in tool_specs(load_tools(bench))}
     assert {name for name, tool in specs.items() if not tool.deferred} == set(CORE)
     for name, tool in specs.items():
-        assert (f"{name} (" in specs["ToolSearch"].description) is tool.deferred
+        assert (f" {name} (" in specs["ToolSearch"].description) is tool.deferred
 
 
 def test_without_anything_to_find_there_is_no_search(bench: Workbench) -> None:

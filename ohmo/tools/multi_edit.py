@@ -1,0 +1,68 @@
+"""MultiEdit: replaces several exact pieces of one text file, all of them or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
+from ohmo.tools.edit import replaced
+from ohmo.tools.files.rewriting import rewrite
+from ohmo.tools.inputs import PathText
+from ohmo.tools.workbench import Workbench
+
+
+class Change(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="MultiEdit", defer_build=True)
+    old_string: str = Field(min_length=1)
+    new_string: str
+    replace_all: bool = False
+
+
+class MultiEditInput(BaseModel):
+    model_config = ConfigDict(extra="forbid", title="MultiEdit", defer_build=True)
+    file_path: PathText
+    edits: list[Change] = Field(min_length=1, max_length=100)
+
+
+class MultiEdit:
+    name = "MultiEdit"
+    input = MultiEditInput
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._stamps = workbench.stamps
+        self.description = description("MultiEdit")
+
+    def footprint(self, arguments: MultiEditInput, cwd: Path) -> Footprint:
+        path = located(arguments.file_path, cwd)
+        return Footprint(reads=(path,), writes=(path,), effect="once")
+
+    async def run(self, arguments: MultiEditInput, context: CallContext) -> ToolOutput:
+        path = located(arguments.file_path, context.cwd)
+        try:
+            return said(context, await in_thread(lambda: self._edit(path, arguments, context.thread)))
+        except Trouble as trouble:
+            return failed(context, f"{trouble}; nothing was changed")
+        except OSError as error:
+            return failed(context, f"{os_words(error, path)}; nothing was changed")
+
+    def _edit(self, path: Path, arguments: MultiEditInput, thread: str) -> str:
+        places = 0
+
+        def change(text: str) -> str:
+            nonlocal places
+            for number, edit in enumerate(arguments.edits):
+                try:
+                    text, count = replaced(text, edit.old_string, edit.new_string, every=edit.replace_all)
+                except Trouble as trouble:
+                    raise Trouble(f"`edits.{number}`: {trouble}") from trouble
+                places += count
+            return text
+
+        rewrite(path, self._stamps, thread, change)
+        return f"{path}: {len(arguments.edits)} edits, {places} places replaced"
+
+
+TOOL = MultiEdit
