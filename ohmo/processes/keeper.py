@@ -125,9 +125,8 @@ class Keeper:
                 self._stop("stopped")
             elif line == b"read":
                 self._report("output", self._output())
-                self._out, self._err = Ends(self._keep, self._keep), Ends(self._keep, self._keep)
-                fresh = [self._out, self._err]
-                self._pipes = dict(zip(self._pipes, fresh if len(self._pipes) == 2 else [self._out], strict=False))
+                former, self._out, self._err = self._out, Ends(self._keep, self._keep), Ends(self._keep, self._keep)
+                self._pipes = {fd: self._out if ends is former else self._err for fd, ends in self._pipes.items()}
         return True
 
     def _stop(self, reason: str) -> None:

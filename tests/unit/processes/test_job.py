@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from ohmo.processes.job import Job
+from ohmo.processes.runner import Command, ProcessRunner
 
 
 @pytest.mark.parametrize("last", ['{"ended": {"out": ["x', "", '{"progress": '])
@@ -17,3 +19,19 @@ async def test_a_keeper_that_was_killed_in_the_middle_of_a_line_is_a_killed_keep
         ended = await job.ended
         await job.close()
     assert (ended.signal, ended.reason) == ("SIGKILL", "its keeper was killed")
+
+
+async def test_what_a_command_says_on_stderr_stays_there_after_it_closed_its_stdout(tmp_path: Path) -> None:
+    script = "exec >&-; echo closed >&2; while [ ! -e go ]; do sleep 0.05; done; echo oops >&2; sleep 60"
+    command = Command(("sh", "-c", script), tmp_path, {"PATH": "/usr/bin:/bin"}, tmp_path / "spill", None)
+    job = await ProcessRunner().start(command, lambda _: None)
+    try:
+        async with asyncio.timeout(20):
+            while b"closed" not in (await job.read()).err.head:
+                await asyncio.sleep(0.01)
+            (tmp_path / "go").touch()
+            while not (said := await job.read()).out.total + said.err.total:
+                await asyncio.sleep(0.01)
+        assert (said.out.total, said.err.total) == (0, 5)
+    finally:
+        await job.close()
