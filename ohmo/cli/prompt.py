@@ -75,6 +75,14 @@ def house_for(remote: str | None, config: Path | None) -> Generator[Client]:
         yield Client(path=socket, timeout=_SILENCE)
 
 
+def trouble(event: Happening) -> str:
+    """What a person who waits should know of the model; "" for any other event. A failure that ends the turn is told as its end."""
+    if event.kind not in ("failure", "status") or event.data.get("fatal") or not event.data["text"]:
+        return ""
+    line = clean(event.data["text"]).rstrip(".")
+    return f"{line}; it is tried again" if event.kind == "failure" else line
+
+
 class Allowed(Protocol):
     """What ``--allow`` lets pass."""
 
@@ -87,6 +95,7 @@ class _Conversation:
         self._wishes = wishes
         self._allowed = allowed
         self._refused: list[str] = []
+        self._troubles: set[str] = set()
 
     def say(self, text: str) -> int:
         body = {"text": text, "thread": self._place(), "mode": self._wishes.permission_mode, "model": self._wishes.model}
@@ -157,6 +166,11 @@ class _Conversation:
     def _tell(self, event: Happening) -> None:
         if self._wishes.output == "stream-json":
             click.echo(json.dumps({"event": event.kind, **event.data}, ensure_ascii=False))
+        line = trouble(event)
+        seen = "status" if event.kind == "status" else line  # the first of many tries tells enough
+        if line and seen not in self._troubles:
+            self._troubles.add(seen)
+            click.echo(f"ohmo: {line}; Ctrl-C leaves", err=True)
 
     def _print(self, thread: str, seq: int, outcome: str, answer: str) -> None:
         if self._wishes.output == "text":

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ohmo.cli.client import NOT_TEXT, Client, Happening, Json
-from ohmo.cli.prompt import Wishes
+from ohmo.cli.prompt import Wishes, trouble
 from ohmo.cli.show import clean, clean_text
 from ohmo.contracts.errors import OhmoError
 
@@ -42,6 +42,7 @@ class Talk:
         self._streamed = ""  # of the model's present step
         self._told: list[str] = []  # texts that were shown while they were written
         self._calls: set[str] = set()  # that were shown as they began
+        self._troubles: set[str] = set()  # of the model, that were told since the last line
         self._live = sys.stdout.isatty()
 
     def run(self) -> None:
@@ -72,6 +73,7 @@ class Talk:
         accepted = self._client.post("/api/v1/messages", {"text": text, "thread": self._thread or None, **self._first})
         self._thread, seq = str(accepted["thread"]), int(accepted["seq"])
         self._seen, self._first = max(self._seen, seq), {}
+        self._troubles.clear()
         stopping = False
         while True:
             try:
@@ -158,8 +160,10 @@ class Talk:
                 self._calls.add(data["call"])
                 mark = "·" if event.kind == "tool_started" else "✗"
                 click.echo(f"{mark} {clean(data['name'])} {clean(data['summary'] or '')}".rstrip())
-            case "status":
-                click.echo(f"({clean(data['text'])})")
+            case "status" | "failure" if (line := trouble(event)) and line not in self._troubles:
+                self._end_stream()
+                self._troubles.add(line)
+                click.echo(f"({line})")
             case _:
                 pass
 

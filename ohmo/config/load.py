@@ -158,7 +158,7 @@ def _checked(data: Mapping[str, Plain], expansion: Expansion, source: Source, pr
 
 
 def _places(written: Written, source: Source, channels: Sequence[str]) -> list[Problem]:
-    """Addresses whose channel there is not: nobody would have that role, and nothing would arrive there."""
+    """Addresses whose channel there is not: nobody would have that role, and nothing would arrive there. ``house`` is the keyboard."""
     roles = written.access.roles
     named: list[tuple[KeyPath, str | None]] = [(("owner", number), one) for number, one in enumerate(written.owner)]
     for role in ("owner", "admin", "user", "guest"):
@@ -169,7 +169,7 @@ def _places(written: Written, source: Source, channels: Sequence[str]) -> list[P
     return [
         source.problem(path, unknown_name("channel", address.partition(":")[0], channels))
         for path, address in named
-        if address is not None and address.partition(":")[0] not in channels
+        if address is not None and address.partition(":")[0] not in (*channels, "house")
     ]
 
 

@@ -43,6 +43,25 @@ def offline(home: Path) -> Path:
     return home
 
 
+def test_who_waits_for_a_model_that_cannot_be_reached_is_told_so_once(home: Path) -> None:
+    (home / "config.yaml").write_text(
+        f"profiles: {{default: {{provider: openai, base_url: 'http://127.0.0.1:9', models: [m]}}}}\ncontrol: {{listen: null}}\nworkspace: {home / 'work'}\n"
+    )
+    asking = subprocess.Popen(
+        [sys.executable, "-m", "ohmo", "-p", "hi"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ(home)
+    )
+    try:
+        assert asking.stderr is not None
+        line = asking.stderr.readline()
+    finally:
+        asking.send_signal(signal.SIGINT)
+        out, rest = asking.communicate(timeout=BOUND)
+    assert line.startswith("ohmo: openai (127.0.0.1): cannot be reached")
+    assert line.endswith("; Ctrl-C leaves\n")
+    assert "Trying again" not in rest
+    assert (out, asking.returncode) == ("", 130)
+
+
 @pytest.mark.parametrize(
     ("arguments", "locale"), [(("-p", "-"), "C.UTF-8"), (("chat",), "C.UTF-8"), (("chat",), "en_US.UTF-8"), (("-p", "\udcff"), "C.UTF-8")]
 )
