@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import socket
+import time
 import urllib.parse
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from ohmo.config.home import find_home
 from ohmo.contracts.errors import OhmoError
 
 Json = dict[str, Any]
+BETWEEN_LIVES = 10.0  # seconds a daemon may take to begin again with a changed configuration
+_KNOCK = 0.1  # seconds between two tries
 NOT_TEXT = "what was said is not UTF-8 text; put it into a file of the workspace, and say its name"
 
 
@@ -58,10 +61,15 @@ class _Unix(http.client.HTTPConnection):
 
 
 class Client:
-    """Each call is one connection. Raises NotRunning, Refused with the daemon's own line, OhmoError for anything else."""
+    """Each call is one connection. Raises NotRunning, Refused with the daemon's own line, OhmoError for anything else.
 
-    def __init__(self, *, path: Path | None = None, remote: str | None = None, token: str | None = None, timeout: float = 30.0) -> None:
-        self._path, self._remote, self._token, self._timeout = path, remote, token, timeout
+    ``patience``: seconds for which a daemon that answered before is waited for when its door is shut, as between two of its lives."""
+
+    def __init__(
+        self, *, path: Path | None = None, remote: str | None = None, token: str | None = None, timeout: float = 30.0, patience: float = 0.0
+    ) -> None:
+        self._path, self._remote, self._token, self._timeout, self._patience = path, remote, token, timeout, patience
+        self._met = False
 
     def get(self, path: str, **query: str | int | None) -> Json:
         wanted = {name: str(value) for name, value in query.items() if value is not None}
@@ -117,17 +125,33 @@ class Client:
         if body is not None:
             data, headers["Content-Type"] = _encoded(body), "application/json"
         try:
-            link.request(method, path, data, headers)
-            response = link.getresponse()
+            response = self._knocked(link, method, path, data, headers)
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NotRunning(f"not running (nobody answers at {self._where()}); start it with: ohmo run") from error
         except TimeoutError as error:
             raise OhmoError(f"{self._where()}: no answer within {self._timeout:.0f} s; see ohmo logs") from error
         except (OSError, http.client.HTTPException) as error:
             raise NotRunning(f"cannot reach {self._where()} ({getattr(error, 'strerror', None) or type(error).__name__})") from error
+        self._met = True
         if response.status >= 400:
             raise Refused(_reason(response), response.status)
         return response
+
+    def _knocked(
+        self, link: http.client.HTTPConnection, method: str, path: str, data: bytes | None, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        """Again only what was certainly not heard, or only asks. Raises OSError, HTTPException."""
+        until = time.monotonic() + (self._patience if self._met else 0.0)
+        while True:
+            try:
+                link.request(method, path, data, headers)
+                return link.getresponse()
+            except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError) as error:
+                heard = isinstance(error, ConnectionResetError) and method != "GET"
+                if heard or time.monotonic() >= until:
+                    raise
+                link.close()
+                time.sleep(_KNOCK)
 
     @contextmanager
     def _connection(self) -> Generator[http.client.HTTPConnection]:
@@ -148,17 +172,17 @@ class Client:
         return self._remote or str(self._path)
 
 
-def connect(remote: str | None, environ: Mapping[str, str] = os.environ) -> Client:
+def connect(remote: str | None, environ: Mapping[str, str] = os.environ, *, patience: float = 0.0) -> Client:
     """The daemon of this home, or the one at ``remote`` (http or https) with the token in ``OHMO_TOKEN``. Raises OhmoError."""
     if remote is None:
-        return Client(path=find_home(environ).socket())
+        return Client(path=find_home(environ).socket(), patience=patience)
     parts = urllib.parse.urlsplit(remote)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise OhmoError(f"--remote {remote}: expected an address such as http://127.0.0.1:7717")
     token = environ.get("OHMO_TOKEN", "").strip()
     if not token:
         raise OhmoError("--remote needs the daemon's token: put the content of its run/token into OHMO_TOKEN")
-    return Client(remote=remote, token=token)
+    return Client(remote=remote, token=token, patience=patience)
 
 
 def _encoded(body: Mapping[str, object]) -> bytes:

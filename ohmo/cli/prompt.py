@@ -14,7 +14,7 @@ from typing import Protocol
 import click
 
 from channels.record import record
-from ohmo.cli.client import Client, Happening, Json, connect
+from ohmo.cli.client import BETWEEN_LIVES, Client, Happening, Json, connect
 from ohmo.cli.question import Wanted, read
 from ohmo.cli.show import clean, clean_text
 from ohmo.contracts.errors import OhmoError
@@ -62,7 +62,7 @@ def _allowed(rules: Sequence[str]) -> Allowed | None:
 @contextmanager
 def house_for(remote: str | None, config: Path | None) -> Generator[Client]:
     """The running daemon; without one, the house in this process for the time of the command (it takes the home's lock)."""
-    client = connect(remote)
+    client = connect(remote, patience=BETWEEN_LIVES)
     if remote is not None or client.probe("/healthz"):
         yield client
         return
