@@ -142,15 +142,14 @@ class Scheduler:
         return times
 
     async def _review(self, rows: Sequence[JobRow], until: datetime | None) -> list[datetime]:
-        """Runs that ended may begin or end an incident; that waits when a slot comes meanwhile."""
+        """Runs that ended may begin or end an incident; all but one of them wait when a slot comes meanwhile."""
         known = {row.job: row for row in rows}
         while self._over:
-            now = self._parts.clock()
-            if until is not None and until <= now:
-                return [now]
             if (row := known.get(self._over[0])) is not None:
                 await self._parts.incidents.review(row)
             del self._over[0]
+            if self._over and until is not None and until <= (now := self._parts.clock()):
+                return [now]
         return []
 
     def _jumped(self, now: datetime) -> bool:
