@@ -134,6 +134,7 @@ class House:
     wired: Wired
     storewatch: StoreWatch
     again: asyncio.Event  # set: this life shall end, and the next begin
+    replaying: Replaying
 
     def tighten(self, config: Config) -> None:
         """``config`` is about to replace this house's: what it forbids is forbidden at once, what it allows waits for new turns. Raises ConfigError."""
@@ -224,11 +225,11 @@ async def build_house(
             publish=lambda wake: publish_wake(bus, wake, None), terms=clockwork.desk.terms_at,
         )
     )  # fmt: skip
-    control = _control(ground, board, truth, desk, metrics, Replaying(store, plans.of, agent))
+    control = _control(ground, board, truth, desk, metrics, replaying := Replaying(store, plans.of, agent))
     watch = Clockwatch(seams.clock, store.rebase, followed=clockwork.scheduler.look_again)
     return House(
         store, bus, pool, intake, questions, board, notices, control, truth, agent, access, seams, clockwork, watch, books, config, wired,
-        StoreWatch(store, notices, board, seams), again,
+        StoreWatch(store, notices, board, seams), again, replaying,
     )  # fmt: skip
 
 

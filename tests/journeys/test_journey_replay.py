@@ -8,11 +8,16 @@ import json
 import os
 import sqlite3
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from ohmo.discovery import load, scan
+from ohmo.providers.build import covers, model
+from ohmo.providers.cover import Endpoint
+from ohmo.testing import World, house
 from tests.faults.daemon import ROOT, Daemon, until
 from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer, serving
@@ -24,6 +29,13 @@ RUNS = (
     Turn(calls=(Call("CronList", {}),)),
     Turn(text="done"),
 )
+
+ON_THE_WAY = {
+    5: (Turn(thinking="deep " * 20, text="thought about it"),),
+    9: (Turn(status=400, message="Invalid `signature` in `thinking` block. It is bound to a different conversation."),),
+    12: (Turn(status=400, message="prompt is too long: 7000 tokens > 6000 maximum"),),
+    15: (Turn(calls=(Call("ToolSearch", {"query": "select:CronList"}),)),),
+}
 
 
 async def replay(home: Path, thread: str, *options: str) -> tuple[int | None, str]:
@@ -79,6 +91,9 @@ async def test_a_session_comes_out_of_its_log_as_it_was_sent_and_every_change_is
     found = {"calls": 5, "same": 5, "unrecorded": 0, "judged": 4, "difference": None}
     assert (code, json.loads(words) | found) == (0, json.loads(words))
 
+    if wire != "anthropic":
+        return  # the rest is the same for every wire
+
     soul = home / "SOUL.md"
     before = soul.read_text() if soul.exists() else None
     soul.write_text("You are a pirate.\n")
@@ -101,6 +116,24 @@ async def test_a_session_comes_out_of_its_log_as_it_was_sent_and_every_change_is
     assert code == 1
     assert "before it: 1 requests the same" in words
     assert "model call 2: the conversation would be sent otherwise today, in steps" in words
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_what_was_left_out_made_shorter_or_refused_on_the_way_comes_out_again(world: Callable[..., World], wire: str) -> None:
+    async with serving(ModelServer()) as server:
+        endpoint = Endpoint(wire, (WIRES[wire],), server.url, "k", window=6_000)
+        brain = await model([endpoint], covers(scan), load, {})
+        life = world(brain=brain)
+        async with house(life) as built:
+            for number in range(20):
+                server.next(*ON_THE_WAY.get(number, ()) if wire == "anthropic" or number != 9 else ())
+                await life.platform.says(f"message {number} " + "blah " * 120)
+                await life.hears(f"echo: message {number} " if number != 5 else "thought about it")
+            (info,) = [one for one in await built.store.threads() if one.address.channel == "fake"]
+            found = await built.replaying(info)
+            await brain.aclose()
+    assert (found.calls, found.same, found.difference) == (21, 21, None)
+    assert "message 0 " not in str(server.asked[-1].body["messages"])
 
 
 async def test_a_session_of_which_nothing_was_kept_says_so(home: Path) -> None:

@@ -14,6 +14,7 @@ from ohmo.contracts.agent import OpenCall, Parked
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.events import ToolDone, ToolProgress, ToolRefused, ToolStarted
 from ohmo.contracts.messages import CallResult, CallStarted, Json, Step, ToolCall, ToolResult
+from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Question, ToolOutput, Verdict
 from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, Executor
 from ohmo.engine.guard import LoopGuard
@@ -65,8 +66,12 @@ class Deciding:
 class Notebook:
     """A ledger in a list. ``deadline``: seconds from now; ``verdict``: what a person said."""
 
-    def __init__(self, *, deadline: float = 60.0, verdict: Verdict | None = None, fails: Exception | None = None) -> None:
+    def __init__(
+        self, *, deadline: float = 60.0, verdict: Verdict | None = None, fails: Exception | None = None, tools: tuple[ToolSpec, ...] = (),
+        hidden: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
         self.steps: list[Step] = []
+        self._tools, self._hidden = tools, hidden
         self._deadline, self._verdict, self._fails = deadline, verdict, fails
 
     async def record(self, *steps: Step, usage: object = None) -> None:
@@ -83,7 +88,20 @@ class Notebook:
 
     def call_context(self, call: ToolCall, progress: Callable[[str], None]) -> CallContext:
         deadline = asyncio.get_running_loop().time() + self._deadline
-        return CallContext("t", call.id, "thread", "slack:ada", Path("/"), deadline, "default", "owner", "s", progress)
+        return CallContext(
+            "t",
+            call.id,
+            "thread",
+            "slack:ada",
+            Path("/"),
+            deadline,
+            "default",
+            "owner",
+            "s",
+            progress,
+            tools=self._tools,
+            hidden=self._hidden,
+        )
 
     @property
     def results(self) -> list[ToolResult]:
@@ -198,6 +216,25 @@ async def test_an_unknown_tool_names_the_known_ones() -> None:
     await execute(Doing(fine), ledger, opened(name="Dance"))
     assert "no tool named Dance" in ledger.results[0].text
     assert "Do" in ledger.results[0].text
+
+
+async def test_a_turn_may_use_no_more_tools_than_it_was_given() -> None:
+    ledger = Notebook(tools=(ToolSpec("Other", "", {}), *(ToolSpec(f"Tool{number}", "", {}) for number in range(100))))
+    await execute(Doing(fine), ledger, opened(), opened(2, name="Tool500"))
+    assert [result.error for result in ledger.results] == [True, True]
+    assert "no tool named Do." in ledger.results[0].text
+    assert "Nearest: Tool" in ledger.results[1].text
+    assert len(ledger.results[1].text) < 200
+    assert ledger.started == []
+
+
+async def test_who_guesses_the_arguments_of_a_tool_it_was_not_shown_is_told_them() -> None:
+    spec = ToolSpec("Do", "", {"properties": {"path": {"type": "string"}}}, deferred=True)
+    for hidden, told in ((frozenset({"Do"}), True), (frozenset[str](), False)):
+        ledger = Notebook(tools=(spec,), hidden=hidden)
+        await execute(Doing(fine), ledger, opened(values={"path": "x" * 301}), opened(2))
+        assert ('{"properties":{"path"' in ledger.results[0].text) is told
+        assert ledger.results[1] == ToolResult("c2", "fine")
 
 
 async def test_arguments_that_do_not_fit_name_the_field() -> None:
