@@ -25,6 +25,12 @@ _UNBOUND = "in `thinking` block"  # "Preserved thinking": something before a thi
 _BY_REFERENCE = ("defer_loading", "tool_reference", "Tool reference")
 
 
+def _headers(endpoint: Endpoint) -> dict[str, str]:
+    """API overview, "Authentication": the key goes into ``x-api-key``. The SDK sends it as a bearer only, which Anthropic takes and not every endpoint
+    that speaks its wire does: those are shown both."""
+    return {"X-Api-Key": endpoint.api_key} if endpoint.base_url and endpoint.api_key else {}
+
+
 class AnthropicClient:
     """One HTTP client for the life of the process. The body is bytes of our own, which spares the SDK a deep copy and its json."""
 
@@ -35,6 +41,7 @@ class AnthropicClient:
         self._sdk = AsyncAnthropic(
             api_key=endpoint.api_key or "unset",  # no key is the endpoint's to judge; it says so in words
             base_url=base,
+            default_headers=_headers(endpoint),
             max_retries=0,
             timeout=httpx2.Timeout(endpoint.silence, connect=min(10.0, endpoint.silence)),
             http_client=DefaultAioHttpClient(),

@@ -27,6 +27,14 @@ def marks(asked: Asked) -> list[str]:
     return found
 
 
+async def test_an_endpoint_of_ones_own_gets_the_key_as_the_api_names_it_and_as_a_bearer() -> None:
+    """API overview, "Authentication": x-api-key. The SDK by itself sends only a bearer, which gateways that keep to that page refuse."""
+    async with rig("anthropic") as made:
+        await made.ask(Conversation(made.model).says("hello"))
+        headers = {name.lower(): value for name, value in made.server.asked[-1].headers.items()}
+        assert headers["authorization"] == f"Bearer {headers['x-api-key']}"
+
+
 async def test_breakpoints_stand_after_the_last_tool_the_asked_section_and_the_newest_words() -> None:
     async with rig("anthropic") as made:
         talk = Conversation(made.model)
