@@ -170,3 +170,37 @@ def test_a_key_has_its_name_and_its_default(path: tuple[str, ...], default: Any)
 
 def test_the_schema_is_one_of_json_schema() -> None:
     assert schema(discover(strangers=()).manifests)["$schema"].startswith("https://json-schema.org/")
+
+
+def said_in_documentation() -> Iterator[tuple[str, list[str]]]:
+    """Every command line of ohmo in a block or in backticks, with where it stands, as words."""
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy" / "README.md"):
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        blocks = "\n".join(body for kind, body in re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL) if kind in ("", "sh", "console"))
+        lines = [*blocks.splitlines(), *re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))]
+        for line in lines:
+            if (found := re.match(r"\s*(?:\.venv/bin/)?ohmo(?: (.*))?$", line)) is not None:
+                yield str(page.relative_to(ROOT)), (found[1] or "").split("#")[0].split()
+
+
+def test_every_command_in_the_documentation_exists_with_its_options() -> None:
+    later, wrong, seen = set(SURFACE["later"]), [], 0
+    for page, words in said_in_documentation():
+        if not words or words[0].startswith("[") or words[0] in later:
+            continue
+        seen += 1
+        name = next((" ".join(words[:many]) for many in (2, 1, 0) if " ".join(words[:many]) in COMMANDS), "")
+        group = words[0] in {known.split(" ")[0] for known in COMMANDS}
+        if not name and not group and not words[0].startswith("-"):
+            wrong.append(f"{page}: ohmo {' '.join(words)}: there is no such command")
+            continue
+        known = {
+            one
+            for command, found in COMMANDS.items()
+            if command == name or (not name and group and command.startswith(f"{words[0]} "))
+            for one in options(found)
+        }
+        asked = {word.split("=")[0].rstrip(",;") for word in words if word.startswith("--")} - {"--help"}
+        wrong += [f"{page}: ohmo {' '.join(words)}: no {option}" for option in sorted(asked - known)]
+    assert seen > 150
+    assert wrong == []
