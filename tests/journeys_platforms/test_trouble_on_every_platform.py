@@ -1,4 +1,4 @@
-"""Messages that change, come late, are huge, come as a flood, wait, fail each time, or are said by bots (faults.md, rows 28 to 36 and 69)."""
+"""Messages that change, come late, are huge, come as a flood, wait, or are said by bots (faults.md, rows 28 to 36 and 69)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.faults.directed_model import MARKER
 from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
 from tests.journeys_platforms.test_huge_and_strange import MIB, peak
-from tests.journeys_platforms.test_people_files_and_questions import PLATFORMS, allow, shown
+from tests.journeys_platforms.test_people_files_and_questions import PLATFORMS, allow
 
 ORDERED_BY_THE_SERVER = {"matrix"}  # a homeserver tells everything in one order, and an edit after what it edits
 NO_EDITS = {"feishu"}  # announces none; its history shows them (tests/channels/feishu/test_feishu_catch_up.py)
@@ -105,23 +105,6 @@ async def test_what_changes_goes_or_comes_late_while_it_waits_is_taken_as_it_sta
             assert all("after" in text and "before" not in text for text in texts), texts
         assert [marker for marker in gone if asked_of(scene, marker)] == []
         await scene.check()
-
-
-# row 32
-
-
-@pytest.mark.parametrize("on", [on for on in PLATFORMS if on != "telegram"])
-@pytest.mark.fault(32)
-async def test_a_message_whose_turn_raises_three_times_is_told_and_others_go_on(stage: Stage, on: str) -> None:
-    async with stage(on) as scene:
-        await scene.daemon.start("tool.running=raise;model.chunk=raise;outbox.before=raise")
-        await scene.says("#run{touch it}", on=on, answered=False)
-        await allow(scene, on)
-        await scene.says("of the same conversation", on=on)
-        await scene.says("of another one", on=on, chat=await elsewhere(scene, on))
-        await scene.answered()
-        await shown(scene, on, "dm:ada", lambda one: "failed 3 times" in one.text, "the word that it failed")
-        await scene.check(also=is_notice)
 
 
 # row 33
