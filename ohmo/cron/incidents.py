@@ -50,6 +50,11 @@ class Incidents:
         )
         await self._tell(derived("cron failed", row.job, first.due.isoformat()), text)
 
+    async def paused(self, row: JobRow, why: str) -> None:
+        """A job whose times cannot be read any more."""
+        text = f"The job {row.name} was paused, because it cannot be read any more: {why}. Mend it with `ohmo cron edit {row.name}`, then `ohmo cron resume {row.name}`."
+        await self._tell(derived("cron paused", row.job, str(row.revision)), text)
+
     async def retry(self, now: datetime) -> datetime | None:
         """Tries again what failed and may be; when the next try is due."""
         for key, (at, one) in list(self._retries.items()):

@@ -22,7 +22,7 @@ from ohmo.cron.alarm import Alarm
 from ohmo.cron.desk import CronDesk, Publish
 from ohmo.cron.incidents import Incidents
 from ohmo.cron.late import Verdict, judge, slots
-from ohmo.cron.times import after
+from ohmo.cron.times import after, unreadable
 from ohmo.cron.wakes import wake_of
 from ohmo.failpoints import Failpoint
 
@@ -106,7 +106,7 @@ class Scheduler:
     async def _round(self) -> datetime | None:
         """One look at everything; when to look again."""
         parts, now = self._parts, self._parts.clock()
-        rows = await parts.jobs.jobs()
+        rows = await self._sound(await parts.jobs.jobs())
         if self._jumped(now):
             rows = await self._rebase(rows, now)
         claimed = await parts.jobs.claimed()
@@ -117,6 +117,18 @@ class Scheduler:
         retry = await parts.incidents.retry(now)
         await parts.incidents.tell_missed()
         return min([*times, *([retry] if retry is not None else [])], default=None)
+
+    async def _sound(self, rows: Sequence[JobRow]) -> list[JobRow]:
+        """Without jobs that mean no time any more, which shall hold up no other: they are paused, and the owner hears why."""
+        found: list[JobRow] = []
+        for row in rows:
+            if row.enabled and (why := unreadable(row.body)):
+                await self._parts.incidents.paused(row, why)
+                stopped = replace(row, enabled=False, next_at=None, revision=row.revision + 1)
+                await self._parts.jobs.save_job(stopped, over=row.revision)
+            else:
+                found.append(row)
+        return found
 
     async def _fire_due(self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow], now: datetime) -> list[datetime]:
         """When to look again. What is due on time is claimed first and at once: one commit does for all of it."""

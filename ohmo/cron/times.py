@@ -147,6 +147,16 @@ def schedule_of(body: JobBody) -> Schedule:
         raise BadJob(f"tz: {error}") from error
 
 
+def unreadable(body: JobBody) -> str:
+    """Why a job that was made once means no time any more (the zones of a machine change); "" for one that does."""
+    try:
+        schedule_of(body)
+        zone_of(body.spec.tz)
+    except (BadJob, ValueError) as error:
+        return str(error)
+    return ""
+
+
 def instant_of(text: str) -> datetime:
     """ISO 8601 with its offset, as jobs keep it."""
     return datetime.fromisoformat(text).astimezone(UTC)

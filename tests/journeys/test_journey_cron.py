@@ -276,3 +276,21 @@ async def test_jobs_of_the_same_moment_are_claimed_together(world: Callable[...,
         for name in names:
             await ended(built, name)
     assert most == 20
+
+
+async def test_a_job_whose_zone_is_gone_holds_up_no_other_and_its_owner_hears_of_it(world: Callable[..., World]) -> None:
+    """The zones of the machine changed under a job that was made long ago."""
+    life = world("CI is green.", config=OWNER)
+    async with house(life) as built:
+        await ready(built)
+        strange = await built.clockwork.desk.create({**DAILY, "name": "a-strange-one"})
+        await built.clockwork.desk.create(DAILY)
+        spec = replace(strange.body.spec, tz="Mars/Olympus")
+        await built.store.save_job(replace(strange, body=replace(strange.body, spec=spec), revision=2), over=1)
+    async with house(life) as built:
+        await ready(built)
+        life.clock.tick(3_600)
+        await life.hears("CI is green.", "team")
+        await life.hears("a-strange-one was paused", "boss")
+        assert not (await built.clockwork.desk.job("a-strange-one")).enabled
+        assert len(await built.clockwork.desk.list()) == 2
