@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +19,6 @@ from ohmo.tools.jobs import Background
 from ohmo.tools.keyboard import waits_for_keyboard
 from ohmo.tools.shown import share, shown
 from ohmo.tools.workbench import Workbench
-
-LEAST_SPILL = 16 * 1024 * 1024
 
 
 class BashInput(BaseModel):
@@ -76,13 +73,8 @@ class Bash:
             timeout=None if arguments.run_in_background else seconds,
             keep=self._limits.bash_output,
             terminal=self._bench.terminal and not arguments.run_in_background,
-            spill_half=self._spill_room() // 2,
+            spill_half=self._limits.spill // 2,
         )
-
-    def _spill_room(self) -> int:
-        """Bytes of output that are kept whole: a tenth of the free disk, within bounds. A command that never stops talking must not fill it."""
-        free = shutil.disk_usage(self._bench.spill).free
-        return max(LEAST_SPILL, min(self._limits.spill, free // 10))
 
     async def _background(self, arguments: BashInput, context: CallContext) -> ToolOutput:
         self._bench.background.check(context.thread)

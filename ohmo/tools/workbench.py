@@ -45,7 +45,7 @@ class Limits:
     web_timeout: float = 30.0
     web_bytes: int = 5 * 1024 * 1024
     image_bytes: int = 5 * 1024 * 1024
-    spill: int = 1024 * 1024 * 1024
+    spill: int = 16 * 1024 * 1024  # what is longer keeps its two ends: a command that never stops talking must not fill the disk
 
 
 @record
