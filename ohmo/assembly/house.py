@@ -285,7 +285,9 @@ def _board_parts(ground: _Ground, pool: Pool, known: Mapping[str, Command], sent
         )  # fmt: skip
 
     menu = [(command.name, command.summary) for command in known.values()]
-    return BoardParts(store, bus.publish, ground.notices, sender, drafts, menu, seams.clock, seams.owner, store.pulse.here)
+    return BoardParts(
+        store, bus.publish, ground.notices, sender, drafts, menu, seams.clock, seams.owner, store.pulse.here, store.last_delivery
+    )
 
 
 def _control(

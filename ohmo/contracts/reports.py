@@ -179,6 +179,10 @@ class Reports(Protocol):
         """These rows as they are now; unknown ids are left out."""
         ...
 
+    async def last_delivery(self, channel: str, account: str) -> datetime | None:
+        """When the last of what is still kept was taken by the platform."""
+        ...
+
     async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None: ...
     async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
         """By day and model, and by person when asked for."""

@@ -6,6 +6,8 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import cast
 
@@ -14,7 +16,7 @@ import structlog
 from channels.contract import Address, Answer, Attachment, Channel, Clock, Outbound, PersonId, Probed, Whispering
 from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Unavailable
 from channels.record import record
-from ohmo.contracts.errors import LeaseLost
+from ohmo.contracts.errors import LeaseLost, StoreError
 from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import OutRow, Store
 from ohmo.gateway.delivery import Delivery, DeliveryNews
@@ -43,10 +45,15 @@ async def _always() -> None:
     return
 
 
+async def _never(_channel: str, _account: str) -> datetime | None:
+    return None
+
+
 @record
 class BoardParts:
     """What every connection is built from. ``sender`` and ``drafts`` make the speaking half for a connected channel. ``sleep`` and ``now`` are
-    in real seconds, ``draw`` gives 0 to 1. ``storing`` waits until the store takes what is written."""
+    in real seconds, ``draw`` gives 0 to 1. ``storing`` waits until the store takes what is written. ``spoke``: when an account last delivered
+    something in an earlier life."""
 
     store: Store
     publish: Publish
@@ -57,6 +64,7 @@ class BoardParts:
     clock: Clock
     owner: str
     storing: Callable[[], Awaitable[object]] = _always
+    spoke: Callable[[str, str], Awaitable[datetime | None]] = _never
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], float] = time.monotonic
     draw: Callable[[], float] = random.random
@@ -238,6 +246,7 @@ class Switchboard:
             link, channel.account, generation, health, publish=parts.publish, cursor=parts.store.cursor, say=say, clock=parts.clock
         )
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._recall(link, health), name=f"recall.{link.label}")
             group.create_task(self._hold(name), name=f"lease.{link.label}")
             group.create_task(delivery.run(), name=f"delivery.{link.label}")
             group.create_task(drafts.run(), name=f"drafts.{link.label}")
@@ -245,6 +254,13 @@ class Switchboard:
             group.create_task(self._receive(channel, context), name=f"receive.{link.label}")
             if isinstance(channel, Probed):
                 group.create_task(self._prove(channel, health), name=f"probe.{link.label}")
+
+    async def _recall(self, link: LinkSettings, health: Health) -> None:
+        """The status tells of the last answer also when that was before this life."""
+        if health.last_delivery is None:
+            with suppress(Unavailable, StoreError):  # it is only told less
+                earlier = await self._parts.spoke(link.name, health.account)
+                health.last_delivery = health.last_delivery or earlier
 
     async def _receive(self, channel: Channel, context: LinkContext) -> None:
         """The store's bad moments do not cost the connection's other half: what was not stored comes again."""

@@ -329,6 +329,11 @@ class MemoryStore(ModelOutbox):
         state: Literal["waiting", "taken", "ended"] = "ended" if i.state == "ended" else "taken" if i.state == "taken" else "waiting"
         return ArrivalInfo(i.thread, i.seq, i.kind, i.person, i.said_at, state, i.ending, i.reason, i.turn, i.arrival, i.at, i.ended_at)
 
+    async def last_delivery(self, channel: str, account: str) -> datetime | None:
+        there = [p for p in self.tables.posts.values() if p.row.state == "sent" and p.ended_at is not None]
+        places = ((p.row.row.outbound.address, p.ended_at) for p in there)
+        return max((at for place, at in places if at is not None and (place.channel, place.account) == (channel, account)), default=None)
+
     async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None:
         found = self.tables.inbox.get((thread, seq))
         return None if found is None else self._arrival_info(found)

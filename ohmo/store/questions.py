@@ -48,6 +48,9 @@ class SqlReports:
     async def posts(self, ids: Sequence[str]) -> list[OutRow]:
         return await self._reader.read(lambda _: listing.posts(ids))
 
+    async def last_delivery(self, channel: str, account: str) -> datetime | None:
+        return await self._reader.read(lambda _: reports.last_delivery(channel, account), slow=True)
+
     async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None:
         return await self._reader.read(lambda _: reports.arrival(thread, seq))
 

@@ -121,6 +121,15 @@ def history(thread: str, since: int, limit: int, before: int | None) -> Op[list[
     return found[:limit] if before is None else found[max(0, len(found) - limit) :]
 
 
+def last_delivery(channel: str, account: str) -> Op[datetime | None]:
+    rows = yield (
+        """SELECT ended_at FROM outbox WHERE ended_at IS NOT NULL AND channel = ? AND state = 'sent' AND account = ?
+        ORDER BY ended_at DESC LIMIT 1""",
+        (channel, account),
+    )
+    return instant(rows[0][0]) if rows else None
+
+
 def usage(at: Moment, days: int, by_person: bool) -> Op[list[UsageTotal]]:
     since = (instant(at.now) - timedelta(days=days - 1)).date().isoformat()
     who = "COALESCE(person, '')" if by_person else "''"

@@ -152,6 +152,21 @@ async def test_counts_tell_depths_and_the_oldest(scene: Scene) -> None:
     assert dict(counts.outbox) == {("slack", "ready"): 1}
 
 
+async def test_the_last_delivery_of_an_account_is_known(scene: Scene) -> None:
+    assert await scene.store.last_delivery("slack", CHAT.account) is None
+    await scene.store.post([row("a", at=CHAT), row("b", at=CHAT), row("c", at=CHAT)])
+    scene.clock.tick(5)
+    await scene.store.sent(ident("a"), [])
+    first = scene.clock.now
+    scene.clock.tick(5)
+    await scene.store.unsent(ident("b"), retry_after=None, error="refused")
+    assert await scene.store.last_delivery("slack", CHAT.account) == first
+    assert await scene.store.last_delivery("slack", "another") is None
+    scene.clock.tick(5)
+    await scene.store.sent(ident("c"), [])
+    assert await scene.store.last_delivery("slack", CHAT.account) == scene.clock.now
+
+
 async def test_threads_are_listed_by_their_last_sign_of_life(scene: Scene) -> None:
     await scene.hear(said("a"))
     scene.clock.tick(1)

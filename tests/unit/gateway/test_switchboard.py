@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,7 @@ class Board:
 
     def __post_init__(self) -> None:
         self.store = MemoryStore(clock=self.clock)
+        self.spoke: Callable[[str, str], Awaitable[datetime | None]] = self.store.last_delivery
 
     def link(self, label: str) -> LinkSettings:
         name = label.partition("/")[0]
@@ -138,7 +139,7 @@ class Board:
 
         parts = BoardParts(
             self.store, self.publish, notices, sender, drafts, [("stop", "stop it")], self.clock, "me",
-            sleep=self.time.sleep, now=lambda: self.time.now, draw=random.Random(seed).random,
+            sleep=self.time.sleep, now=lambda: self.time.now, draw=random.Random(seed).random, spoke=self.spoke,
         )  # fmt: skip
         known.append(Switchboard(links, parts))
         return known[0]
@@ -190,6 +191,26 @@ def state(board: Switchboard, name: str = "fake") -> str:
 
 
 # connecting
+
+
+async def test_the_last_delivery_of_an_earlier_life_is_told(board: Board, clock: Clock) -> None:
+    before = clock()
+
+    async def spoke(channel: str, account: str) -> datetime | None:
+        return before if (channel, account) == ("fake", "bot") else None
+
+    board.spoke = spoke
+    async with board.running("fake") as switch:
+        assert switch.report()["fake"].last_delivery == before
+
+
+async def test_a_store_that_cannot_tell_of_earlier_deliveries_ends_no_connection(board: Board) -> None:
+    async def away(_channel: str, _account: str) -> datetime | None:
+        raise Unavailable("away")
+
+    board.spoke = away
+    async with board.running("fake") as switch:
+        assert (state(switch), switch.report()["fake"].last_delivery) == ("connected", None)
 
 
 async def test_a_channel_that_connects_is_told_the_commands_and_reports_it(board: Board) -> None:
