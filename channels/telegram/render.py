@@ -20,6 +20,7 @@ from channels.text import split_markdown
 Body = dict[str, Any]
 
 MAX_TEXT = 4096  # UTF-16 units after entities parsing (sendMessage, text)
+MAX_ENTITIES = 100  # of one message; Telegram shows the rest without its form (limits of Telegram, "Formatting entities")
 MAX_CAPTION = 1024  # sendDocument, caption
 MAX_ALBUM = 10  # sendMediaGroup, media: 2-10 items
 MAX_DATA = 64  # bytes (InlineKeyboardButton, callback_data)
@@ -27,6 +28,7 @@ PHOTOS = (".jpg", ".jpeg", ".png")  # sendPhoto takes these; everything else is 
 MARK = "may be a duplicate"
 _ROOM = len(MARK) + 6  # kept free in every message, so that mark() never passes a limit
 _LEAST_SHARE = 4  # a source of four times the limit is not even rendered to see whether its addresses make up for it
+_FORM = re.compile(r"[*_`~\[<#>=]+|^(?: {4}|\t)|^-+$", re.MULTILINE)  # what an entity can begin with; it takes one of them at least
 _STYLES = {"good": "success", "danger": "danger"}  # InlineKeyboardButton, style
 
 
@@ -107,14 +109,13 @@ def _called(outbound: Outbound) -> Sequence[PersonId]:
 def _rendered_fits(made: dict[str, str], taken: int = 0) -> Callable[[str], bool]:
     def fits(piece: str) -> bool:
         source = units(piece)
-        if (
-            "|" not in piece and source + 8 * piece.count("\n") <= MAX_TEXT - _ROOM - taken
-        ):  # but for tables, rendering adds bullets and margins only
+        simple = "|" not in piece and len(_FORM.findall(piece)) < MAX_ENTITIES  # but for tables, rendering adds bullets and margins only
+        if simple and source + 8 * piece.count("\n") <= MAX_TEXT - _ROOM - taken:
             return True
         if source > _LEAST_SHARE * MAX_TEXT:
             return False
         made[piece] = html(piece)
-        return units(visible(made[piece])) <= MAX_TEXT - _ROOM - taken
+        return units(visible(made[piece])) <= MAX_TEXT - _ROOM - taken and made[piece].count("</") < MAX_ENTITIES  # one is mark()'s
 
     return fits
 

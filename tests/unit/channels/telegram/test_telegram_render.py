@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from channels.contract import Address, ChatId, Choice, MessageId, Outbound, Part, PersonId, Receipt, TopicId
 from channels.errors import Rejected
 from channels.telegram.markup import html, parsed, units, visible
-from channels.telegram.render import MAX_TEXT, mark, newest, render
+from channels.telegram.render import MAX_ENTITIES, MAX_TEXT, mark, newest, render
 from channels.text import plain
 from tests.platforms.telegram import entities
 
@@ -67,8 +67,9 @@ def test_every_part_is_within_the_limit_even_marked(pieces: list[str], times: in
     parts = render(Outbound(PRIVATE, source))
     for part in parts:
         for one in (part, mark(part)):
-            text, _ = entities.parse(json.loads(one.payload)["text"])
+            text, found = entities.parse(json.loads(one.payload)["text"])
             assert 1 <= entities.units(text) <= MAX_TEXT
+            assert len(found) <= MAX_ENTITIES
 
 
 @given(st.text(alphabet="abc .,:!?()-+=1\n\t'\"/é漢😀@$%\u2028", max_size=60))
@@ -84,6 +85,15 @@ def test_just_words_look_the_same_with_and_without_the_parser(source: str) -> No
 def test_what_is_taken_to_fit_unrendered_fits(source: str, times: int) -> None:
     for body in payloads(render(Outbound(PRIVATE, source * times))):
         assert entities.units(visible(body["text"])) <= MAX_TEXT
+
+
+@pytest.mark.parametrize(
+    "word", ["**b** ", "`c` ", "[a](http://x.org) ", "# h\n", "h\n=\n\n", "> q\n\n", "    x = 1\n\nand\n\n", "<http://y.org> "]
+)
+def test_no_message_has_more_forms_than_telegram_shows(word: str) -> None:
+    made = [entities.parse(json.loads(mark(part).payload)["text"]) for part in render(Outbound(PRIVATE, word * 301))]
+    assert max(len(found) for _, found in made) <= MAX_ENTITIES
+    assert sum(len(found) for _, found in made) >= 301
 
 
 def test_all_words_of_a_long_answer_are_there() -> None:
