@@ -144,11 +144,18 @@ def run(arguments: Sequence[str]) -> int:
     except HomeTaken as error:
         return _say(f"ohmo: {error}", TAKEN)
     except OhmoError as error:
-        return _say(f"ohmo: {error}", FAILED)
+        return _say(f"ohmo: {error}", USAGE if _mistyped(error) else FAILED)
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
         return _say(f"ohmo: {error.strerror or error}{place}", FAILED)
     return code if isinstance(code, int) else 0
+
+
+def _mistyped(error: OhmoError) -> bool:
+    """The daemon could not read what was typed."""
+    from ohmo.cli.client import Refused
+
+    return isinstance(error, Refused) and error.status == 400
 
 
 def _say(line: str, code: int) -> int:
