@@ -158,7 +158,9 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     ),
     "configuration.rules": (edit("Bash(git status:*)", "WebFetch(example.org)"), "this rule in config.yaml", frozenset()),
     "configuration.conflicts": (edit('allow: ["Bash(git status:*)"]', 'allow: ["Bash(git status:*)"], deny: [Bash]'), "one of the two", frozenset()),
-    "configuration.zone": (edit("Europe/Berlin", "Europe/Belrin"), "Europe/Berlin", frozenset()),
+    "configuration.zone": (
+        lambda p: (p.config("Europe/Berlin", "local"), p.environ.update(TZ="Europe/Belrin")), "Europe/Berlin", frozenset(),
+    ),
     "configuration.port": (alone(machine(port_is_free=lambda host, port: False)), "7718", frozenset({"daemon.running"})),
     "configuration.listen": (edit("cron:", 'control: {listen: "0.0.0.0:7717"}\ncron:'), "127.0.0.1:7717", frozenset()),
     "configuration.store": (
