@@ -54,3 +54,13 @@ def located(path: str, cwd: Path) -> Path:
 def os_words(error: OSError, path: Path) -> str:
     """One line for a person: what, where."""
     return f"{path}: {(error.strerror or str(error)).lower()}"
+
+
+async def in_one_step(context: CallContext, path: Path, work: Callable[[], str], otherwise: str) -> ToolOutput:
+    """What ``work`` says, done in a thread; or why it was not done, and ``otherwise`` ("nothing was changed")."""
+    try:
+        return said(context, await in_thread(work))
+    except Trouble as trouble:
+        return failed(context, f"{trouble}; {otherwise}")
+    except OSError as error:
+        return failed(context, f"{os_words(error, path)}; {otherwise}")

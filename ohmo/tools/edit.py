@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
+from ohmo.tools.answers import Trouble, description, in_one_step, located
 from ohmo.tools.files.rewriting import rewrite
 from ohmo.tools.files.text import windows_ends
 from ohmo.tools.inputs import PathText
@@ -36,12 +36,7 @@ class Edit:
 
     async def run(self, arguments: EditInput, context: CallContext) -> ToolOutput:
         path = located(arguments.file_path, context.cwd)
-        try:
-            return said(context, await in_thread(lambda: self._edit(path, arguments, context.thread)))
-        except Trouble as trouble:
-            return failed(context, f"{trouble}; nothing was changed")
-        except OSError as error:
-            return failed(context, f"{os_words(error, path)}; nothing was changed")
+        return await in_one_step(context, path, lambda: self._edit(path, arguments, context.thread), "nothing was changed")
 
     def _edit(self, path: Path, arguments: EditInput, thread: str) -> str:
         told = ""

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
+from ohmo.tools.answers import Trouble, description, in_one_step, located
 from ohmo.tools.files.replace import replace_file
 from ohmo.tools.files.text import Coding, decode, encode, windows_ends
 from ohmo.tools.inputs import PathText
@@ -34,12 +34,7 @@ class Write:
 
     async def run(self, arguments: WriteInput, context: CallContext) -> ToolOutput:
         path = located(arguments.file_path, context.cwd)
-        try:
-            return said(context, await in_thread(lambda: self._write(path, arguments.content, context.thread)))
-        except Trouble as trouble:
-            return failed(context, f"{trouble}; nothing was written")
-        except OSError as error:
-            return failed(context, f"{os_words(error, path)}; nothing was written")
+        return await in_one_step(context, path, lambda: self._write(path, arguments.content, context.thread), "nothing was written")
 
     def _write(self, path: Path, content: str, thread: str) -> str:
         target = Path(os.path.realpath(path))
