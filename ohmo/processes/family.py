@@ -6,9 +6,11 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
+_LOOKS, _LOOK = 20, 0.002  # times and seconds between them, for a process that seems to have no environment
 _LINUX = sys.platform == "linux"
 _LIBC = ctypes.CDLL(None, use_errno=True) if _LINUX else None
 
@@ -95,13 +97,23 @@ MARK = "OHMO_JOB"
 def marked(mark: str) -> list[int]:
     """Everybody whose environment carries ``OHMO_JOB=mark``: what is left when the keeper itself was killed."""
     wanted = f"{MARK}={mark}".encode()
-    found: list[int] = []
-    for name in os.listdir("/proc") if _LINUX else []:  # noqa: PTH208
-        if name.isdigit():
-            with suppress(OSError), open(f"/proc/{name}/environ", "rb") as environ:  # noqa: PTH123
-                if wanted in environ.read().split(b"\0"):
-                    found.append(int(name))
-    return found
+    pids = (int(name) for name in (os.listdir("/proc") if _LINUX else []) if name.isdigit())  # noqa: PTH208
+    return [pid for pid in pids if wanted in _environment(pid)]
+
+
+def _environment(pid: int) -> list[bytes]:
+    """What the process was started with; in the middle of an exec the kernel shows nothing for a moment, so nothing is asked again."""
+    for _ in range(_LOOKS):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as environ:  # noqa: PTH123
+                found = environ.read()
+            if found:
+                return found.split(b"\0")
+            os.readlink(f"/proc/{pid}/exe")  # a zombie and a thread of the kernel have none  # noqa: PTH115
+        except OSError:
+            break
+        time.sleep(_LOOK)
+    return []
 
 
 def sweep(mark: str) -> None:
@@ -111,3 +123,4 @@ def sweep(mark: str) -> None:
         if not left:
             return
         send(left, signal.SIGKILL)
+        time.sleep(_LOOK)
