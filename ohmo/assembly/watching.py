@@ -10,7 +10,7 @@ from typing import Any, cast
 import structlog
 
 import ohmo
-from channels.contract import Channel
+from channels.record import record
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.events import Event, Failure, ModelDone, ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.store import OutRow
@@ -34,17 +34,20 @@ def spans(environ: Mapping[str, str]) -> Any | None:
     return cast("Callable[[str, Mapping[str, str], str], Any]", found)(url, environ, ohmo.__version__)
 
 
-class WatchedSender(Sender):
+@record
+class WatchedSender:
     """Tells ``sent`` how each row went and how many seconds it took."""
 
-    def __init__(self, channel: Channel, sent: Sent, *parts: Any, **more: Any) -> None:
-        super().__init__(channel, *parts, **more)
-        self._sent = sent
+    sender: Sender
+    sent: Sent
+
+    def wait(self, row: OutRow) -> float:
+        return self.sender.wait(row)
 
     async def send(self, row: OutRow, tries: int = 0) -> Done:
         began = time.monotonic()
-        done = await super().send(row, tries)
-        self._sent(row, done.state, time.monotonic() - began)
+        done = await self.sender.send(row, tries)
+        self.sent(row, done.state, time.monotonic() - began)
         return done
 
 

@@ -194,16 +194,16 @@ def _announce(house: House, doors: Doors, order: Order) -> None:
 
 async def _until_stopped(house: House, stopping: asyncio.Event, changed: Coroutine[Any, Any, Config], present: Config) -> Config | None:
     """A signal, a new configuration, the wish for a new life with the ``present`` one, or a store that only a restart can mend."""
-    fatal: asyncio.Future[str] | None = getattr(house.store, "fatal", None)
+    fatal = house.store.fatal
     stop, new, again = asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(changed), asyncio.ensure_future(house.again.wait())
-    waits: list[asyncio.Future[Any]] = [stop, new, again, *([fatal] if fatal is not None else [])]
+    waits: list[asyncio.Future[Any]] = [stop, new, again, fatal]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in (stop, new, again):
             task.cancel()
         await asyncio.wait([stop, new, again])
-    if fatal is not None and fatal.done() and not fatal.cancelled():
+    if fatal.done() and not fatal.cancelled():
         raise Fatal(fatal.result())
     if stopping.is_set():
         return None

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 
@@ -14,7 +15,7 @@ from channels.errors import AuthFailed, Unavailable
 from channels.record import record
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Hint, OutRow, Store
-from ohmo.gateway.sending import Done, Sender
+from ohmo.gateway.sending import Done
 from ohmo.lifecycle import backoff, failure_of, within
 
 log = structlog.get_logger("ohmo.delivery")
@@ -52,11 +53,18 @@ class _Held:
     until: float
 
 
+class Sending(Protocol):
+    """What delivery asks of a sender."""
+
+    def wait(self, row: OutRow) -> float: ...
+    async def send(self, row: OutRow, tries: int = 0) -> Done: ...
+
+
 class Delivery:
     """``run`` inside ``channel.connect()``. Raises AuthFailed when the platform refuses our credentials; rows stay."""
 
     def __init__(
-        self, channel: Channel, name: str, store: Store, sender: Sender, *, clock: Clock, news: DeliveryNews, pauses: Pauses | None = None
+        self, channel: Channel, name: str, store: Store, sender: Sending, *, clock: Clock, news: DeliveryNews, pauses: Pauses | None = None
     ) -> None:
         self._channel, self._name, self._store, self._sender, self._clock, self._news = channel, name, store, sender, clock, news
         self._pauses = pauses or Pauses()

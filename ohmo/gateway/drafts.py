@@ -18,6 +18,7 @@ import structlog
 
 from channels.contract import Address, Channel, Outbound, Receipt
 from channels.errors import RateLimited
+from channels.record import record
 from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.store import OutRow, PostRow
 from ohmo.gateway.activity import Activity
@@ -36,7 +37,7 @@ _LAST_WORD = re.compile(r"[!-~]{1,400}\Z")
 Way = Literal["off", "edits", "preview"]
 
 
-async def _nothing(turn: str) -> OutRow | None:  # noqa: ARG001 - the default of ``standing``
+async def _nothing(turn: str) -> OutRow | None:  # noqa: ARG001 - nobody kept a draft
     return None
 
 
@@ -78,31 +79,45 @@ class _Slot:
         return "\n\n".join(part for part in (text, doing) if part)
 
 
+@record
+class DraftRows:
+    """How a draft becomes durable. ``open`` writes the row of a turn that still runs in a thread (thread, turn, row; False: it does not).
+    ``standing``: the draft an earlier run of a turn left, None: none."""
+
+    open: Callable[[str, str, PostRow], Awaitable[bool]]
+    new_id: NewId
+    standing: Callable[[str], Awaitable[OutRow | None]] = _nothing
+
+
+@record
+class Look:
+    """What people see of a turn. ``way`` None: the best the platform offers. ``tools``: also which tools are at work. ``redact`` takes secrets out."""
+
+    way: Way | None = None
+    tools: bool = True
+    redact: Callable[[str], str] = str
+
+
 class Drafts:
-    """For one connected channel. ``open_draft`` writes the draft's row for a turn that still runs. ``sleep`` waits in real seconds, ``now`` tells
-    them. ``standing``: the draft an earlier run of a turn left, None: none. ``pace`` is shared with what is sent: a platform
-    that asks to wait is not revised meanwhile. ``activity``: people see which tools are at work. ``redact`` takes secrets out of both."""
+    """For one connected channel, whose turns are heard by ``events``. ``pace`` is shared with what is sent: a platform that asks to wait is not
+    revised meanwhile. ``sleep`` waits in real seconds, ``now`` tells them."""
 
     def __init__(
         self,
         channel: Channel,
         name: str,
-        *,
         events: Callable[[], AbstractContextManager[AsyncIterator[tuple[str, Event]]]],
-        open_draft: Callable[[str, str, PostRow], Awaitable[bool]],
-        new_id: NewId,
-        standing: Callable[[str], Awaitable[OutRow | None]] = _nothing,
-        way: Way | None = None,
-        activity: bool = True,
+        rows: DraftRows,
+        look: Look | None = None,
+        *,
         pace: Pace | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time.monotonic,
-        redact: Callable[[str], str] = str,
     ) -> None:
-        self._channel, self._name, self._events, self._open_draft, self._new_id = channel, name, events, open_draft, new_id
-        self._standing = standing
-        self._way, self._activity, self._sleep, self._now = _possible(channel, way), activity, sleep, now
-        self._pace, self._redact = pace, redact
+        look = look or Look()
+        self._channel, self._name, self._events, self._rows, self._pace = channel, name, events, rows, pace
+        self._way, self._tools, self._redact = _possible(channel, look.way), look.tools, look.redact
+        self._sleep, self._now = sleep, now
         self._presence = Presence(channel, name, sleep)
         self._slots: dict[str, _Slot] = {}
         self._seen: dict[str, Receipt] = {}  # the newest drafts that became visible, by row
@@ -220,9 +235,9 @@ class Drafts:
         await self._sleep(FIRST_AFTER)
         async for text in self._news(slot, pause):
             if slot.row is None:
-                row = PostRow(self._new_id(), "draft", Outbound(slot.address, text, draft=True))
+                row = PostRow(self._rows.new_id(), "draft", Outbound(slot.address, text, draft=True))
                 slot.row = row.id  # before the row is written: delivery may be quick
-                if not await self._open_draft(thread, slot.turn, row) and not await self._take_up(slot):
+                if not await self._rows.open(thread, slot.turn, row) and not await self._take_up(slot):
                     return
             elif slot.over:
                 return
@@ -235,7 +250,7 @@ class Drafts:
 
         async def look() -> None:
             nonlocal old
-            old = await self._standing(slot.turn)
+            old = await self._rows.standing(slot.turn)
 
         if (error := await failure_of(look())) is not None:
             log.warning("draft_lost", channel=self._name, turn=slot.turn, error=str(error))
@@ -264,7 +279,7 @@ class Drafts:
 
     def _text(self, slot: _Slot, most: int) -> str:
         grows = self._channel.capabilities.appends
-        return slot.grown(most, self._redact) if grows else slot.shown(most, self._now(), self._redact, busy=self._activity)
+        return slot.grown(most, self._redact) if grows else slot.shown(most, self._now(), self._redact, busy=self._tools)
 
     def _blocked(self, slot: _Slot) -> float:
         """Seconds the platform wants to hear nothing for this chat."""
@@ -289,6 +304,11 @@ class Drafts:
 
 def _loop_time() -> float:
     return asyncio.get_running_loop().time()
+
+
+def way_of(streaming: str | None) -> Way | None:
+    """As the configuration says it; what has no way of its own is the best the platform offers."""
+    return streaming if streaming in ("off", "edits", "preview") else None
 
 
 def _possible(channel: Channel, wanted: Way | None) -> Way:

@@ -19,11 +19,10 @@ from channels.record import record
 from ohmo.contracts.errors import LeaseLost, StoreError
 from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import OutRow, Store
-from ohmo.gateway.delivery import Delivery, DeliveryNews
+from ohmo.gateway.delivery import Delivery, DeliveryNews, Sending
 from ohmo.gateway.drafts import Drafts
 from ohmo.gateway.link import Health, LinkContext, LinkSettings, Publish
 from ohmo.gateway.notices import Notices
-from ohmo.gateway.sending import Sender
 from ohmo.lifecycle import backoff, failure_of, within
 
 log = structlog.get_logger("ohmo.channels")
@@ -58,7 +57,7 @@ class BoardParts:
     store: Store
     publish: Publish
     notices: Notices
-    sender: Callable[[Channel], Sender]
+    sender: Callable[[Channel], Sending]
     drafts: Callable[[Channel, LinkSettings], Drafts]
     commands: Sequence[tuple[str, str]]
     clock: Clock

@@ -16,7 +16,7 @@ import pytest
 from channels.contract import Arrival, Options
 from ohmo.bus.events import EventStream
 from ohmo.contracts.store import Accepted, CursorSave
-from ohmo.gateway.drafts import Drafts
+from ohmo.gateway.drafts import DraftRows, Drafts
 from ohmo.gateway.link import LinkSettings
 from ohmo.gateway.notices import Notices
 from ohmo.gateway.pace import Pace, Rate
@@ -100,7 +100,7 @@ class House:
         parts = BoardParts(
             store, self._publish, Notices(store, (), address_of=lambda *_: None, new_id=new_id, clock=clock),
             lambda channel: Sender(channel, store, clock=clock, pace=pace, failpoint=lambda _: None),
-            lambda channel, link: Drafts(channel, link.name, events=EventStream().listen, open_draft=no_draft, new_id=new_id),
+            lambda channel, link: Drafts(channel, link.name, EventStream().listen, DraftRows(no_draft, new_id)),
             [], clock, "me", sleep=self.time.sleep, now=lambda: self.time.now, draw=random.Random(3).random,
         )  # fmt: skip
         link = LinkSettings(self.rig.name, self.rig.name, self._build, self._state, (timedelta(hours=1), 100), heavy=False)

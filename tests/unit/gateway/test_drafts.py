@@ -21,7 +21,7 @@ from ohmo.bus.events import EventStream
 from ohmo.contracts.events import ModelDone, Status, TextDelta, TextReset, ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.messages import ToolResult, Usage
 from ohmo.contracts.store import OutRow, PartState, PostRow
-from ohmo.gateway.drafts import Drafts, Way
+from ohmo.gateway.drafts import DraftRows, Drafts, Look, Way
 
 EDITS = replace(EVERYTHING, preview=False, revise=timedelta(seconds=3))
 USAGE = Usage("m", "turn", 0, 0, 0, 0, 0)
@@ -104,10 +104,8 @@ async def screen(stage: Stage, able: Any = EDITS, way: Way | None = None) -> Asy
     async def standing(turn: str) -> OutRow | None:
         return made.old if turn == TURN else None
 
-    drafts = Drafts(
-        stage.channel, "fake", events=stream.listen, open_draft=open_draft, new_id=lambda: ident(f"d{next(numbers)}"), standing=standing,
-        way=way, pace=stage.pace, sleep=gate, now=lambda: 0.0,
-    )  # fmt: skip
+    rows = DraftRows(open_draft, lambda: ident(f"d{next(numbers)}"), standing)
+    drafts = Drafts(stage.channel, "fake", stream.listen, rows, Look(way), pace=stage.pace, sleep=gate, now=lambda: 0.0)
     made = Screen(stage, drafts, stream, gate)
     task = asyncio.create_task(drafts.run())
     await settled()

@@ -19,7 +19,7 @@ from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable
 from channels.testing import FakePlatform
 from ohmo.bus.events import EventStream
 from ohmo.contracts.store import Accepted, CursorSave
-from ohmo.gateway.drafts import Drafts
+from ohmo.gateway.drafts import DraftRows, Drafts
 from ohmo.gateway.link import LinkSettings
 from ohmo.gateway.notices import Notices
 from ohmo.gateway.pace import Pace, Rate
@@ -135,7 +135,7 @@ class Board:
             return False
 
         def drafts(channel: Any, link: LinkSettings) -> Drafts:
-            return Drafts(channel, link.name, events=EventStream().listen, open_draft=no_draft, new_id=counter("d"))
+            return Drafts(channel, link.name, EventStream().listen, DraftRows(no_draft, counter("d")))
 
         parts = BoardParts(
             self.store, self.publish, notices, sender, drafts, [("stop", "stop it")], self.clock, "me",
