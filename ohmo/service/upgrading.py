@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from channels.record import record
@@ -15,6 +15,7 @@ from ohmo.config.home import Home
 from ohmo.contracts.errors import OhmoError
 from ohmo.service.contract import Manager, ServiceFailed
 from ohmo.service.starts import Starts
+from ohmo.service.undoing import FOLDER, Undoing, copy, make, resume, store_files
 
 
 class UpgradeFailed(OhmoError):
@@ -36,18 +37,20 @@ class Connection:
 
 @record
 class Parts:
-    """``site``: the site-packages folder ohmo lies in. ``install`` puts the new version there, ``healthy`` says why the new one is not well (empty: it
-    is), ``channels`` asks the daemon that runs; all raise OhmoError. ``service`` None: nothing was running. ``now`` and ``sleep`` count seconds."""
+    """``site``: the site-packages folder ohmo lies in. ``install`` puts the new version there; it gets a descriptor that its installer keeps open, so that
+    nobody takes back what is still being written. ``healthy`` says why the new one is not well (empty: it is), ``channels`` asks the daemon that runs;
+    all raise OhmoError. ``service`` None: nothing was running. ``now`` and ``sleep`` count seconds. ``reached`` hears each step of the way back."""
 
     site: Path
     home: Home
-    install: Callable[[], None]
+    install: Callable[[int], None]
     healthy: Callable[[], str]
     service: Manager | None
     say: Callable[[str], None]
     channels: Callable[[], Mapping[str, Connection]]
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    reached: Callable[[str], None] = lambda _: None
 
 
 class Upgrade:
@@ -56,11 +59,26 @@ class Upgrade:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._before: Mapping[str, Connection] = {}
-        self._packages = parts.site.with_name(f".{parts.site.name}.before-upgrade")
+        self._undoing = Undoing(parts.site.with_name(FOLDER), parts.reached)
         self._state = parts.home.root / "backups" / "before-upgrade"
 
     def run(self) -> None:
-        """Raises UpgradeFailed once the old version is back, with the reason; ServiceFailed when even that does not start."""
+        """Raises UpgradeFailed once the old version is back, with the reason, or when another upgrade is under way; ServiceFailed when even the old one does
+        not start. Interrupted anywhere, the next start of ohmo goes on with it (``ohmo.service.undoing``)."""
+        parts = self._parts
+        if parts.site.with_name(FOLDER).exists():
+            resume(parts.site.with_name(FOLDER), parts.say)
+        owned = self._undoing.hold(make=True)
+        if owned is None:
+            raise UpgradeFailed("another upgrade is under way here")
+        try:
+            self._run(owned)
+        finally:
+            if not self._undoing.stage():
+                shutil.rmtree(self._undoing.folder, ignore_errors=True)
+            os.close(owned)
+
+    def _run(self, owned: int) -> None:
         parts = self._parts
         if parts.service is not None:
             self._before = self._channels()
@@ -68,25 +86,30 @@ class Upgrade:
             parts.service.stop()
         self._keep()
         parts.say(f"kept what is installed, and the state in {self._state}")
-        why = self._attempt()
+        why = self._attempt(owned)
         if not why:
-            shutil.rmtree(self._packages)
+            self._undoing.drop()
             return
         parts.say(f"going back: {why}")
         self._return()
         raise UpgradeFailed(f"the upgrade was taken back: {why}; the old version is in place and your messages are kept")
 
-    def _attempt(self) -> str:
+    def _attempt(self, owned: int) -> str:
         """Why the new version is not good enough; empty when it is."""
         parts = self._parts
         try:
-            parts.install()
-            if (why := parts.healthy()) or parts.service is None:
+            parts.install(owned)
+            if why := parts.healthy():
                 return why
+            self._undoing.tried()
+            if parts.service is None:
+                return ""
             parts.service.start()
             return parts.healthy() or self._connected() or self._steady()
-        except OhmoError as error:
+        except (OhmoError, OSError) as error:  # TimeoutError is an OSError
             return str(error)
+        except KeyboardInterrupt:
+            return "interrupted"
 
     def _connected(self) -> str:
         """Why a channel that worked before does not work now. One that did not work before holds nothing back, but is named."""
@@ -123,39 +146,29 @@ class Upgrade:
 
     def _keep(self) -> None:
         """Packages as hard links: an installer replaces files and does not write into them. The state as a copy."""
-        for folder in (self._packages, self._state):
-            shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(self._parts.site, self._packages, symlinks=True, copy_function=_link)
-        self._state.mkdir(mode=0o700, parents=True)
-        for file in self._files():
-            shutil.copy2(file, self._state / file.name)
+        parts, undoing = self._parts, self._undoing
+        shutil.rmtree(self._state, ignore_errors=True)
+        shutil.rmtree(undoing.packages, ignore_errors=True)
+        aside = parts.home.root / "quarantine" / f"failed-upgrade-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        undoing.begin(site=parts.site, home=parts.home.root, kept=self._state, aside=aside)
+        shutil.copytree(parts.site, undoing.packages, symlinks=True, copy_function=_link)
+        make(self._state, parts.home.root)
+        for file in store_files(parts.home.root):
+            copy(file, self._state / file.name, parts.home.root)
+        undoing.arm()
 
     def _return(self) -> None:
-        """Packages first. The state only when the new version changed its form: otherwise what arrived meanwhile would be lost."""
+        """The state only when the new version changed its form: otherwise what arrived meanwhile would be lost."""
         parts = self._parts
         if parts.service is not None:
             with suppress(ServiceFailed):
                 parts.service.stop()
-        failed = parts.site.with_name(f".{parts.site.name}.failed-upgrade")
-        shutil.rmtree(failed, ignore_errors=True)
-        parts.site.rename(failed)
-        self._packages.rename(parts.site)
-        shutil.rmtree(failed)
-        if _form(parts.home.database) != _form(self._state / parts.home.database.name):
-            aside = parts.home.root / "quarantine" / "failed-upgrade"
-            shutil.rmtree(aside, ignore_errors=True)
-            aside.mkdir(mode=0o700, parents=True)
-            for file in self._files():
-                file.rename(aside / file.name)
-            for file in self._state.iterdir():
-                shutil.copy2(file, parts.home.root / file.name)
+        aside = self._undoing.facts()["aside"]
+        if self._undoing.take_back():
             parts.say(f"the new version had changed the store's form: the state of before is back, the changed one lies in {aside}")
         if parts.service is not None:
             Starts(parts.home.root / "run" / "starts.json").ended()  # the deaths of the new version do not put the old one into safe mode
             parts.service.start()
-
-    def _files(self) -> list[Path]:
-        return [file for file in sorted(self._parts.home.root.glob("ohmo.db*")) if file.is_file()]
 
 
 def _link(source: str, target: str) -> None:
@@ -163,15 +176,3 @@ def _link(source: str, target: str) -> None:
         os.link(source, target, follow_symlinks=False)
     except OSError:
         shutil.copy2(source, target, follow_symlinks=False)
-
-
-def _form(database: Path) -> int:
-    """The number of the store's schema; 0 when there is none."""
-    if not database.exists():
-        return 0
-    try:
-        with closing(sqlite3.connect(database)) as connection:
-            rows = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchall()
-    except sqlite3.Error:
-        return 0
-    return int(rows[0][0]) if rows else 0

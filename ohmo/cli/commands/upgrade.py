@@ -27,8 +27,8 @@ def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every com
     if not runs and held(home.lock):
         raise click.ClickException("ohmo runs here, started by hand; stop it first, then upgrade")
 
-    def install() -> None:
-        ran = run_command([*installer, "--upgrade", what], 1_800)
+    def install(owned: int) -> None:
+        ran = run_command([*installer, "--upgrade", what], 1_800, inherits=(owned,))
         if ran.code != 0:
             raise UpgradeFailed(f"it cannot be installed: {ran.last}")
 

@@ -83,13 +83,13 @@ class Scene:
         with closing(sqlite3.connect(self.home.database)) as connection:
             return [row[0] for row in connection.execute("SELECT text FROM said")]
 
-    def install_new(self) -> None:
+    def install_new(self, _: int = -1) -> None:
         """As pip does: the old file is replaced, not written into."""
         (self.site / "ohmo" / "version").unlink()
         (self.site / "ohmo" / "version").write_text("new")
         (self.site / "ohmo" / "added").write_text("new")
 
-    def upgrade(self, install: Callable[[], None] | None = None, healthy: Callable[[], str] = lambda: "") -> None:
+    def upgrade(self, install: Callable[[int], None] | None = None, healthy: Callable[[], str] = lambda: "") -> None:
         parts = Parts(
             self.site, self.home, install or self.install_new, healthy, self.service, self.said.append, self.channels,
             lambda: self.time, self.pass_time,
@@ -141,13 +141,38 @@ def test_the_old_version_does_not_come_back_in_safe_mode_for_the_new_ones_deaths
 def test_an_installation_that_fails_half_way_is_taken_back(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
 
-    def half() -> None:
+    def half(_: int) -> None:
         scene.install_new()
         raise UpgradeFailed("no space left")
 
     with pytest.raises(UpgradeFailed, match="no space left"):
         scene.upgrade(half)
     scene.is_as_before()
+
+
+@pytest.mark.parametrize("error", [TimeoutError("pip took longer than 1800 s"), KeyboardInterrupt()])
+def test_an_installer_that_never_ends_and_a_person_who_gives_up_are_taken_back_too(tmp_path: Path, error: BaseException) -> None:
+    scene = Scene(tmp_path)
+
+    def endless(_: int) -> None:
+        scene.install_new()
+        raise error
+
+    with pytest.raises(UpgradeFailed, match=r"pip took longer|interrupted"):
+        scene.upgrade(endless)
+    scene.is_as_before()
+
+
+def test_a_second_upgrade_waits_for_nobody_and_breaks_nothing(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+
+    def meanwhile(_: int) -> None:
+        with pytest.raises(UpgradeFailed, match="another upgrade is under way"):
+            scene.upgrade()
+        scene.install_new()
+
+    scene.upgrade(meanwhile)
+    assert scene.service.running == "new"
 
 
 def test_what_arrived_while_the_new_version_ran_is_kept_when_the_old_one_can_read_it(tmp_path: Path) -> None:
@@ -169,7 +194,7 @@ def test_what_arrived_while_the_new_version_ran_is_kept_when_the_old_one_can_rea
 def test_a_store_the_old_version_cannot_read_is_put_aside_and_the_copy_returns(tmp_path: Path) -> None:
     scene = Scene(tmp_path, wants=lambda version: version == "old")
 
-    def migrating() -> None:
+    def migrating(_: int) -> None:
         scene.install_new()
         scene.sql("UPDATE meta SET value = '2'", "DELETE FROM said")
 
@@ -177,7 +202,7 @@ def test_a_store_the_old_version_cannot_read_is_put_aside_and_the_copy_returns(t
         scene.upgrade(migrating)
     scene.is_as_before()
     assert scene.words() == ["before"]
-    assert (scene.home.root / "quarantine" / "failed-upgrade" / "ohmo.db").exists()
+    assert [file.name for file in (scene.home.root / "quarantine").glob("failed-upgrade-*/*")] == ["ohmo.db"]
     assert any("quarantine" in line for line in scene.said)
 
 

@@ -1,0 +1,226 @@
+"""Takes an upgrade back from wherever it was interrupted; needs nothing of ohmo, which may lie in pieces then: a hook of the interpreter runs a copy of it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+FOLDER = ".ohmo-upgrade"  # beside site-packages, as long as an upgrade is under way
+HOOK = "ohmo-upgrade.pth"  # the site module of Python runs a line of such a file that begins with import, at every start of the interpreter
+AS_HOOK = "ohmo_upgrade"  # the name under which the hook runs this file
+WAIT = 60.0  # seconds to wait for somebody else who takes the upgrade back
+
+
+class Undoing:
+    """What was kept of an upgrade, and how far it is.
+
+    Stages: ``keeping`` (copies are made), ``installing`` (packages may be torn), ``trying`` (the new version is whole and runs); then on the way back
+    ``aside`` and ``state`` (only when the store's form was changed), ``clearing`` and ``filling``. Each can be repeated from any point of it.
+    ``reached`` hears each step before it is made."""
+
+    def __init__(self, folder: Path, reached: Callable[[str], None] = lambda _: None) -> None:
+        self.folder, self.packages = folder, folder / "packages"
+        self._journal, self._lock, self._reached = folder / "journal.json", folder / "lock", reached
+
+    def hold(self, *, make: bool = False) -> int | None:
+        """A descriptor that owns this upgrade until it is closed, also by a child that inherited it; None: somebody else does. Raises OSError."""
+        if make:  # everybody may look whether it is held: the service may run as somebody else
+            self.folder.mkdir(exist_ok=True)
+            self.folder.chmod(0o755)
+            self._lock.touch()
+            self._lock.chmod(0o644)
+        descriptor = os.open(self._lock, os.O_RDONLY | os.O_CLOEXEC)
+        until = time.monotonic() + WAIT
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return descriptor
+            except BlockingIOError:
+                if make or self.stage() in ("keeping", "installing", "trying", "") or time.monotonic() > until:
+                    os.close(descriptor)
+                    return None
+                time.sleep(0.05)
+
+    def stage(self) -> str:
+        """Empty: nothing is under way."""
+        return self.facts().get("stage", "")
+
+    def begin(self, *, site: Path, home: Path, kept: Path, aside: Path) -> None:
+        """``kept``: the copies of the store's files in ``home``; ``aside``: where a store goes that the old version cannot read."""
+        self._write({"stage": "keeping", "site": str(site), "home": str(home), "kept": str(kept), "aside": str(aside)})
+
+    def arm(self) -> None:
+        """Everything is kept: from here on the next start of the interpreter takes back what is not finished."""
+        facts = self.facts()
+        script = self.folder / "undoing.py"
+        shutil.copyfile(__file__, script)
+        script.chmod(0o644)
+        self._to("installing")
+        line = f"import os, runpy; p = {str(script)!r}; os.path.exists(p) and runpy.run_path(p, run_name={AS_HOOK!r})\n"
+        (Path(facts["site"]) / HOOK).write_text(line, encoding="utf-8")
+
+    def tried(self) -> None:
+        """The new version is whole: from here on an interruption leaves it in place."""
+        self._to("trying")
+
+    def drop(self) -> None:
+        """Whatever lies in site-packages now stays."""
+        (Path(self.facts()["site"]) / HOOK).unlink(missing_ok=True)
+        shutil.rmtree(self.folder)
+
+    def take_back(self) -> bool:
+        """Packages and, when its form was changed, the store are those of before. True: the changed store lies aside now. Raises OSError."""
+        facts = self.facts()
+        site, home, kept, aside = (Path(facts[name]) for name in ("site", "home", "kept", "aside"))
+        stage = facts["stage"]
+        if stage in ("installing", "trying"):
+            changed = form(home / "ohmo.db") != form(kept / "ohmo.db")
+            stage = self._to("aside" if changed else "clearing")
+        if stage == "aside":  # the packages come last: until they are back this is found and gone on with
+            make(aside, home)
+            self._move(store_files(home), aside)
+            stage = self._to("state")
+        if stage == "state":
+            for file in store_files(kept):
+                self._reached(f"copy {file.name}")
+                copy(file, home / file.name, home)
+            stage = self._to("clearing")
+        failed = self.folder / "failed"
+        if stage == "clearing":
+            failed.mkdir(exist_ok=True)
+            self._move([path for path in sorted(site.iterdir()) if path.name != HOOK], failed)
+            stage = self._to("filling")
+        self._move(sorted(self.packages.iterdir()), site)
+        self._reached("drop")
+        self.drop()
+        return aside.exists()
+
+    def _move(self, paths: list[Path], folder: Path) -> None:
+        for path in paths:
+            self._reached(f"move {path.name} to {folder.name}")
+            target = folder / path.name
+            if target.is_dir() and not target.is_symlink():  # made meanwhile by an interpreter that started
+                shutil.rmtree(target)
+            path.replace(target)
+
+    def facts(self) -> dict[str, str]:
+        """What the journal says; empty: nothing is under way."""
+        try:
+            return json.loads(self._journal.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+
+    def _to(self, stage: str) -> str:
+        self._reached(stage)
+        self._write(self.facts() | {"stage": stage})
+        return stage
+
+    def _write(self, facts: dict[str, str]) -> None:
+        fresh = self._journal.with_suffix(".new")
+        fresh.write_text(json.dumps(facts), encoding="utf-8")
+        fresh.chmod(0o644)
+        _settle(fresh)
+        fresh.replace(self._journal)
+        _settle(self.folder)
+
+
+def store_files(folder: Path) -> list[Path]:
+    """The store's file and what SQLite keeps beside it, the file itself last: where it is, the others are."""
+    return sorted((file for file in folder.glob("ohmo.db*") if file.is_file()), key=lambda file: -len(file.name))
+
+
+def copy(source: Path, target: Path, home: Path) -> None:
+    """Whole or not at all, and readable for whom ``home`` belongs to, also when root upgrades."""
+    fresh = target.with_name(f".{target.name}.returning")
+    shutil.copy2(source, fresh)
+    _give(fresh, home)
+    _settle(fresh)
+    fresh.replace(target)
+
+
+def make(folder: Path, home: Path) -> None:
+    """A folder somewhere below ``home``, of the same person."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode=0o700)
+        _give(one, home)
+
+
+def form(database: Path) -> int:
+    """The number of the store's schema; 0 when there is none."""
+    if not database.exists():
+        return 0
+    try:
+        with closing(sqlite3.connect(database)) as connection:
+            rows = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchall()
+    except sqlite3.Error:
+        return 0
+    return int(rows[0][0]) if rows else 0
+
+
+def _give(path: Path, home: Path) -> None:
+    owner = home.stat()
+    if os.geteuid() == 0:
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def _settle(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _held(lock: Path) -> bool:
+    """Whether a daemon runs in that home."""
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    with closing(os.fdopen(descriptor)):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def resume(folder: Path, say: Callable[[str], None]) -> None:
+    """What an interrupted upgrade needs now; nothing while somebody works on it, or while a daemon runs. Raises OSError."""
+    undoing = Undoing(folder)
+    try:
+        descriptor = undoing.hold()
+    except FileNotFoundError:
+        return  # it was finished in this moment
+    if descriptor is None:
+        return
+    with closing(os.fdopen(descriptor)):
+        facts = undoing.facts()
+        stage = facts.get("stage", "")
+        if stage in ("keeping", "trying"):
+            undoing.drop()
+            if stage == "trying":
+                say("ohmo: an upgrade was interrupted while the new version was tried; the new version stays")
+        elif stage and not _held(Path(facts["home"]) / "lock"):
+            store = f"; its store too, the changed one lies in {facts['aside']}" if undoing.take_back() else ""
+            say(f"ohmo: an upgrade was interrupted; the version of before is back{store}")
+
+
+if __name__ == AS_HOOK:
+    here = Path(__file__).parent
+    try:
+        resume(here, lambda line: print(line, file=sys.stderr))
+    except OSError as error:
+        print(
+            f"ohmo: an upgrade was interrupted and cannot be taken back ({error}); run as the owner of {here}: {sys.executable} -c pass",
+            file=sys.stderr,
+        )
