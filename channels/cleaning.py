@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import TypeVar, cast
 
 from channels.contract import Said
@@ -42,11 +43,14 @@ def _cleaned(value: object) -> object:
         items = cast("tuple[object, ...]", value)
         better = tuple(_cleaned(item) for item in items)
         return better if any(new is not old for new, old in zip(better, items, strict=True)) else items
-    if is_dataclass(value) and not isinstance(value, type):  # nearly always clean: then nothing is made anew
-        pairs = [(field.name, getattr(value, field.name)) for field in fields(value)]
-        changed = {name: new for name, old in pairs if (new := _cleaned(old)) is not old}
-        return replace(value, **changed) if changed else value
-    return value
+    changed = {name: new for name in _fields(type(value)) if (new := _cleaned(old := getattr(value, name))) is not old}
+    return replace(cast("Said", value), **changed) if changed else value  # nearly always clean: then nothing is made anew
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    """Of a data class; anything else has none."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
 
 
 def _needed_joiner(run: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 
@@ -224,14 +225,22 @@ class Line:
 
 def answered(frame: Any, code: int, spent: int, result: Body | None = None) -> bytes:
     """The frame that answers ``frame``, byte for byte as the SDK's own client writes it. ``spent``: milliseconds; ``result``: of a callback."""
-    response = sdk.Response(code=code)
     if code == HTTPStatus.OK:
         header = frame.headers.add()
         header.key, header.value = sdk.HEADER_BIZ_RT, str(spent)
-        if result is not None:
-            response.data = base64.b64encode((sdk.JSON.marshal(result) or "").encode())
-    frame.payload = (sdk.JSON.marshal(response) or "").encode()
-    return frame.SerializeToString()
+    frame.payload = _plain(code) if result is None else _with(code, result)
+    return frame.SerializePartialToString()
+
+
+@cache
+def _plain(code: int) -> bytes:
+    return (sdk.JSON.marshal(sdk.Response(code=code)) or "").encode()
+
+
+def _with(code: int, result: Body) -> bytes:
+    response = sdk.Response(code=code)
+    response.data = base64.b64encode((sdk.JSON.marshal(result) or "").encode())
+    return (sdk.JSON.marshal(response) or "").encode()
 
 
 class Feed:

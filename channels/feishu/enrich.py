@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from channels.errors import AuthFailed, ChannelError
 from channels.feishu import inbound
@@ -54,18 +54,25 @@ class Extras:
             await self._rows(message)
         return self.known_chat(payload)
 
-    async def learn(self, spoken: Spoken, place: Place) -> None:
-        """Raises AuthFailed."""
-        parent = spoken.parent
-        if parent and parent != spoken.topic and parent not in self._quoted:
-            rows = await self._rows(parent)
-            if rows:
+    def lacks(self, spoken: Spoken) -> bool:
+        """Whether it answers to something nobody knows yet, or forwards something."""
+        return spoken.kind == "merge_forward" or self._answered(spoken) is not None
+
+    async def learn(self, told: Sequence[Spoken], place: Place) -> None:
+        """One question after the other. Raises AuthFailed."""
+        for spoken in told:
+            parent = self._answered(spoken)
+            if parent is not None and (rows := await self._rows(parent)):
                 self._keep(self._quoted, parent, _summary(rows[0], place)[:QUOTE])
-        if spoken.kind == "merge_forward":
-            rows = await self._rows(spoken.id)
-            lines = [_line(row, place) for row in rows[:FORWARDED] if row.id != spoken.id]
-            if lines:
-                self._keep(self._inside, spoken.id, "\n".join(["[forwarded messages]", *lines])[:INSIDE])
+            if spoken.kind == "merge_forward":
+                rows = await self._rows(spoken.id)
+                lines = [_line(row, place) for row in rows[:FORWARDED] if row.id != spoken.id]
+                if lines:
+                    self._keep(self._inside, spoken.id, "\n".join(["[forwarded messages]", *lines])[:INSIDE])
+
+    def _answered(self, spoken: Spoken) -> str | None:
+        parent = spoken.parent
+        return parent if parent and parent != spoken.topic and parent not in self._quoted else None
 
     async def _rows(self, message: str) -> list[Spoken]:
         try:

@@ -135,12 +135,12 @@ def is_private(payload: Body) -> bool:
     return word(soft(soft(payload, "event"), "message"), "chat_type") == "p2p"
 
 
-def read(payload: Body, place: Place) -> list[Arrival]:
-    """The arrivals of one event: one, or none when nobody spoke to us. Raises Malformed."""
+def read(payload: Body, place: Place, spoken: Spoken | None = None) -> list[Arrival]:
+    """The arrivals of one event: one, or none when nobody spoke to us. ``spoken``: what ``spoken_in`` said of it already. Raises Malformed."""
     found: Arrival | None = None
     match kind_of(payload):
         case "im.message.receive_v1":
-            spoken = spoken_in(payload)
+            spoken = spoken or spoken_in(payload)
             found = message(spoken, place, private=is_private(payload)) if spoken is not None and spoken.person else None
         case "im.message.recalled_v1":
             found = _recalled(body_of(payload, "event"), place)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -144,32 +144,48 @@ class Listening:
 
     async def _store(self, chat: str, payloads: list[Body], group: asyncio.TaskGroup) -> set[str]:
         """The tokens of the presses among them. Raises Unavailable, and ChannelError."""
-        if chat and not self._memory.knows(chat):
-            self._memory.load(chat, await self._context.cursor(chat))
+        told = [(payload, spoken) for payload in payloads for spoken in self._spoken(payload)]
+        await self._prepare(chat, told, group)
         arrivals: dict[str, Arrival] = {}
-        newest = 0
-        for payload in payloads:
+        for payload, spoken in told:
             try:
-                spoken = inbound.spoken_in(payload)
-                if spoken is not None:
-                    await self._know(spoken, group)
-                    newest = max(newest, spoken.ms)
-                for arrival in inbound.read(payload, self._place):
+                for arrival in inbound.read(payload, self._place, spoken):
                     arrivals.setdefault(arrival.key, arrival)
                     self._follow(arrival, spoken)
             except Malformed as error:
                 self._pass_over(f"an event of type {inbound.kind_of(payload) or 'nothing'}: {error}", payload)
         if not arrivals:
             return set()
-        private = [said for said in arrivals.values() if isinstance(said, Inbound) and said.private]
-        if private:
-            await self._meet(chat, int(min(said.at for said in private).timestamp() * 1000))
         presses = {said.token for said in arrivals.values() if isinstance(said, Answer)}
         for token in presses:
             self._presses.expect(token)
+        newest = max((spoken.ms for _, spoken in told if spoken is not None), default=0)
         batch = sorted(arrivals.values(), key=lambda arrival: arrival.order)
         await self._context.publish(batch, self._memory.cursor(chat, newest) if chat and newest else None)
         return presses
+
+    def _spoken(self, payload: Body) -> list[Spoken | None]:
+        """The message of an event, None for another event; nothing for one that cannot be read."""
+        try:
+            return [inbound.spoken_in(payload)]
+        except Malformed as error:
+            self._pass_over(f"an event of type {inbound.MESSAGE}: {error}", payload)
+            return []
+
+    async def _prepare(self, chat: str, told: Sequence[tuple[Body, Spoken | None]], group: asyncio.TaskGroup) -> None:
+        """What must be known before words are read and stored. It is asked for side by side, because a burst waits for all of it."""
+        works = self._unknown([spoken for _, spoken in told if spoken is not None], group)
+        private = [spoken.ms for payload, spoken in told if spoken is not None and spoken.person and inbound.is_private(payload)]
+        if (chat and not self._memory.knows(chat)) or (private and not self._memory.has_met(chat)):
+            works.append(self._open(chat, private))
+        await _all(works)
+
+    async def _open(self, chat: str, private: list[int]) -> None:
+        """How far a chat was read. ``private``: ms of one-to-one words in it."""
+        if chat and not self._memory.knows(chat):
+            self._memory.load(chat, await self._context.cursor(chat))
+        if private:
+            await self._meet(chat, min(private))
 
     async def _meet(self, chat: str, at: int = 0) -> None:
         """Nobody lists one-to-one chats: who spoke to us there is remembered before what was said. ``at``: ms of words that are stored before
@@ -181,13 +197,18 @@ class Listening:
                 self._memory.forget(chat)
                 raise
 
-    async def _know(self, spoken: Spoken, group: asyncio.TaskGroup) -> None:
-        """What a message's arrival shows beside its own words: names, the quoted message, forwarded ones."""
-        for _, person, name in spoken.mentions:
-            self._names.tell(person, name)
-        self._own.place(spoken.id, spoken.chat, spoken.topic)
-        if spoken.person:
-            await asyncio.gather(self._names.learn(spoken.sender, group), self._extras.learn(spoken, self._place))
+    def _unknown(self, told: Sequence[Spoken], group: asyncio.TaskGroup) -> list[Coroutine[Any, Any, None]]:
+        """Notes what messages show beside their own words; what has to be asked for: names of new people, quoted and forwarded messages."""
+        for spoken in told:
+            for _, person, name in spoken.mentions:
+                self._names.tell(person, name)
+            self._own.place(spoken.id, spoken.chat, spoken.topic)
+        people = [spoken for spoken in told if spoken.person]
+        strangers = {spoken.sender for spoken in people if self._names.lacks(spoken.sender)}
+        works: list[Coroutine[Any, Any, None]] = [self._names.learn(stranger, group) for stranger in strangers]
+        if lacking := [spoken for spoken in people if self._extras.lacks(spoken)]:
+            works.append(self._extras.learn(lacking, self._place))
+        return works
 
     def _follow(self, said: Arrival, spoken: Spoken | None) -> None:
         """A thread in which we were called stays ours to hear, also after a restart: it travels in the cursor."""
@@ -259,11 +280,10 @@ class Listening:
 
     async def _arrivals(self, chat: Chat, missed: Missed, group: asyncio.TaskGroup) -> list[Arrival]:
         found: list[Arrival] = []
-        for spoken in missed.said + missed.changed:
-            if not spoken.person:
-                continue
+        people = [spoken for spoken in missed.said + missed.changed if spoken.person]
+        await _all(self._unknown(people, group))
+        for spoken in people:
             try:
-                await self._know(spoken, group)
                 is_change = spoken in missed.changed
                 said = inbound.edited(spoken, self._place) if is_change else inbound.message(spoken, self._place, private=chat.private)
             except Malformed as error:
@@ -297,8 +317,7 @@ async def _refuse(events: Iterable[tuple[Delivery, Body]]) -> None:
 
 async def _all(works: Iterable[Any]) -> None:
     """Runs them side by side, all of them to their end; then the first failure is raised."""
-    results = await asyncio.gather(*works, return_exceptions=True)
-    for result in results:
+    for result in await asyncio.gather(*works, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
 

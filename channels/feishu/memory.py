@@ -161,9 +161,12 @@ class Names:
         if open_id and name:
             _keep(self._known, open_id, name, NAMED)
 
+    def lacks(self, person: str) -> bool:
+        return bool(person) and person not in self._known and self._allowed
+
     async def learn(self, person: str, group: asyncio.TaskGroup) -> None:
         """Waits a moment only: a name is no reason to leave an event unanswered. The question itself goes on in ``group``."""
-        if not person or person in self._known or not self._allowed:
+        if not self.lacks(person):
             return
         asking = self._asking.get(person)
         if asking is None:
