@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from socket import socket
@@ -10,6 +12,7 @@ from aiohttp import web
 
 from ohmo.control.acting import Acting
 from ohmo.control.behind import Behind
+from ohmo.control.callers import IDLE, Callers, is_worth_a_line
 from ohmo.control.chat import Chat
 from ohmo.control.cron import CronRoutes
 from ohmo.control.guard import Guard
@@ -28,21 +31,34 @@ _GRACE = 2.0  # seconds an open request may take to end
 @asynccontextmanager
 async def answering(behind: Behind, doors: tuple[socket, socket | None]) -> AsyncGenerator[None]:
     """Answers at ``doors`` (the unix socket; TCP) inside. Both are bound and listen already."""
-    runner = web.AppRunner(_application(behind), handle_signals=False, shutdown_timeout=_GRACE, access_log=None)
+    callers, logger = Callers(), logging.getLogger("aiohttp.server")
+    logger.addFilter(is_worth_a_line)
+    application = _application(behind, callers)
+    runner = web.AppRunner(
+        application, handle_signals=False, shutdown_timeout=_GRACE, access_log=None, keepalive_timeout=IDLE, logger=logger
+    )
     await runner.setup()
+    unix, tcp = doors
+    server = runner.server
+    assert server is not None  # after setup()
+    listening: asyncio.AbstractServer | None = None
     try:
-        for door in doors:
-            if door is not None:
-                await web.SockSite(runner, door).start()
+        await web.SockSite(runner, unix).start()
+        if tcp is not None:
+            listening = await asyncio.get_running_loop().create_server(lambda: callers.meet(server), sock=tcp, backlog=128)
         yield
     finally:
+        if listening is not None:
+            listening.close()
         await runner.cleanup()
 
 
-def _application(behind: Behind) -> web.Application:
+def _application(behind: Behind, callers: Callers) -> web.Application:
     ports, live = behind.ports, behind.live
     page = Page(behind.keys, behind.cookie, behind.url)
-    application = web.Application(middlewares=[Guard(behind.keys, behind.cookie, behind.names).middleware()], client_max_size=_BODY)
+    application = web.Application(
+        middlewares=[Guard(behind.keys, callers, behind.cookie, behind.names).middleware()], client_max_size=_BODY
+    )
     application.add_routes(Health(ports, behind.metrics).routes())
     application.add_routes([web.get("/api/v1/events", Streams(ports.reports, live, ports.browser).handle)])
     titles = Titles(ports.reports)

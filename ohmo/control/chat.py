@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from aiohttp import BodyPartReader, web
+from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import Field
 
 from channels.contract import Attachment, Inbound
@@ -85,7 +86,10 @@ class Chat:
         """One file as multipart/form-data; its name and type come with the part."""
         if not request.content_type.startswith("multipart/"):
             raise Refusal(415, "send the file as multipart/form-data")
-        part = await (await request.multipart()).next()
+        try:
+            part = await (await request.multipart()).next()
+        except (ValueError, HttpProcessingError) as error:
+            raise Refusal(400, f"this is no multipart/form-data: {' '.join(str(error).split())[:200]}") from error
         if not isinstance(part, BodyPartReader) or not part.filename:
             raise Refusal(400, "the first part must be a file")
         media_type = part.headers.get("Content-Type", "application/octet-stream").partition(";")[0].strip()
@@ -136,5 +140,8 @@ def _file_response(path: Path, name: str) -> web.FileResponse:
 
 
 async def _blocks(part: BodyPartReader) -> AsyncIterator[bytes]:
-    while block := await part.read_chunk(_BLOCK):
-        yield block
+    try:
+        while block := await part.read_chunk(_BLOCK):
+            yield block
+    except (ValueError, HttpProcessingError) as error:
+        raise Refusal(400, f"the file ends in the middle: {' '.join(str(error).split())[:200]}") from error

@@ -16,12 +16,14 @@ from aiohttp.typedefs import Handler, Middleware
 from channels.errors import Rejected, Unavailable
 from ohmo.contracts.errors import OhmoError
 from ohmo.control.answers import Refusal, answer
+from ohmo.control.callers import Callers
 from ohmo.control.keys import Keys
 
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d*)?")  # RFC 9110, 7.2: host and port, nothing else
 OPEN = ("/", "/login", "/healthz", "/readyz", "/favicon.svg", "/api/v1/known")  # say nothing that is not public
 TOO_LARGE = "that is larger than the {most} MiB a request may have; put it into a file of the workspace and say its name, or attach it"
 HEADERS = {
+    "Server": "ohmo",
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "manifest-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -36,8 +38,9 @@ HEADERS = {
 class Guard:
     """``names``: host names beside localhost and plain addresses that lead here (a reverse proxy's). ``cookie``: the name of ours."""
 
-    def __init__(self, keys: Keys, cookie: str, names: frozenset[str] = frozenset()) -> None:
+    def __init__(self, keys: Keys, callers: Callers, cookie: str, names: frozenset[str] = frozenset()) -> None:
         self._keys = keys
+        self._callers = callers
         self._cookie = cookie
         self._proxied = names
         self._names = names | {"localhost"}
@@ -45,6 +48,7 @@ class Guard:
     def middleware(self) -> Middleware:
         @web.middleware
         async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+            self._callers.heard(request)
             try:
                 self.check(request)
                 response = await handler(request)
@@ -59,6 +63,8 @@ class Guard:
                 response = answer({"error": str(error)}, status=500)
             except web.HTTPRequestEntityTooLarge as error:
                 response = answer({"error": TOO_LARGE.format(most=request.client_max_size // 2**20)}, status=error.status)
+            except web.RequestPayloadError as error:  # cut short, badly chunked, or not packed as Content-Encoding says
+                response = answer({"error": f"the body cannot be read: {' '.join(str(error).split())[:200]}"}, status=400)
             except web.HTTPException as error:
                 if error.status < 400:
                     raise
@@ -87,7 +93,10 @@ class Guard:
             raise Refusal(403, "pages of another site may not speak to ohmo")
         if request.method == "POST" and request.path.startswith("/hooks/"):
             return  # its signature says whose it is
-        if request.path in OPEN or request.path.startswith("/static/") or self.is_known(request):
+        if request.path in OPEN or request.path.startswith("/static/"):
+            return
+        if self.is_known(request):
+            self._callers.know(request)
             return
         raise Refusal(401, "log in first: `ohmo login` prints a link for the browser; programs send run/token as Authorization: Bearer")
 

@@ -31,7 +31,7 @@ class Page:
     def routes(self) -> list[web.RouteDef]:
         return [
             web.get("/", self.index),
-            web.get("/login", self.login),
+            web.get("/login", self.login, allow_head=False),  # who only looks at a link does not use it up
             web.get("/favicon.svg", self.icon),
             web.get("/static/{version}/{name}", self.static),
             web.get("/api/v1/known", self.known),
@@ -63,7 +63,10 @@ class Page:
         cookie = self._keys.redeem(request.query.get("code", ""))
         response = web.Response(status=303, headers={"Location": "/" if cookie else "/#login-failed", "Cache-Control": "no-store"})
         if cookie is not None:
-            response.set_cookie(self._cookie, cookie, max_age=COOKIE_LIFE, httponly=True, samesite="Strict", path="/")
+            secure = (
+                request.headers.get("X-Forwarded-Proto", request.scheme) == "https"
+            )  # a proxy that ends TLS says so; a lie costs only the liar
+            response.set_cookie(self._cookie, cookie, max_age=COOKIE_LIFE, httponly=True, samesite="Strict", path="/", secure=secure)
         return response
 
     async def known(self, request: web.Request) -> web.Response:

@@ -12,6 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.store import Accepted, Seat
+from ohmo.control.callers import Callers
 from ohmo.control.cron import CronRoutes
 from ohmo.control.guard import Guard
 from ohmo.control.keys import Keys
@@ -46,7 +47,7 @@ async def client(tmp_path: Path) -> AsyncIterator[TestClient[web.Request, web.Ap
         return Address("slack", "T1", ChatId(rest))
 
     desk = CronDesk(DeskParts(store, publish, resolve, lambda _: None, (tmp_path,), "UTC", IdSource(), clock, _nothing_asked))
-    guard = Guard(Keys("t" * 40), "c", frozenset())
+    guard = Guard(Keys("t" * 40), Callers(), "c", frozenset())
     application = web.Application(middlewares=[guard.middleware()])
     application.add_routes(CronRoutes(desk).routes())
     async with TestClient(TestServer(application), headers={"Authorization": f"Bearer {'t' * 40}"}) as client:
