@@ -22,7 +22,10 @@ from ohmo.store.statements import MakeOp, Moment, T, milliseconds
 from ohmo.store.writer import Writer, failure, is_broken, run
 
 BUSY_SECONDS = 30.0
-CACHE, PASSING = 2_000, 256  # KiB of pages a connection keeps; one that walks whole tables would only fill it with what nobody asks for again
+CACHE, PASSING = (
+    2_000,
+    256,
+)  # KiB of pages a connection keeps; one that walks whole tables would only fill it with what nobody asks for again
 
 
 def connect(path: Path, *, writing: bool) -> sqlite3.Connection:
