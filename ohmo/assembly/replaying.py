@@ -21,6 +21,7 @@ from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, summary
 from ohmo.providers.rendering import Rendering, differing
 from ohmo.sessions.ledger import TurnLedger
 from ohmo.sessions.plan import TurnPlan
+from ohmo.sessions.run import Run
 from ohmo.sessions.transcript import REFUSED, Transcript
 from ohmo.sessions.words import NOT_RUN, STOPPED_TOOL
 
@@ -126,10 +127,9 @@ class Replaying:
                 yield replace(now, model=model, mode=mode)
 
     def _ledger(self, past: _Past, turn: str, plan: TurnPlan, again: _Again) -> TurnLedger:
-        return TurnLedger(
-            self._store, past.claim(past.info.settings), turn, again.transcript(past.info.session_seq, plan.budget), plan,
-            step=_never, new_id=lambda: "replay", deadline=0.0,
-        )  # fmt: skip
+        transcript = again.transcript(past.info.session_seq, plan.budget)
+        run = Run(past.claim(past.info.settings), past.work(turn), transcript, plan, deadline=0.0)
+        return TurnLedger(self._store, run, step=_never, new_id=lambda: "replay")
 
     async def _decision(self, past: _Past, turn: str, call: ToolCall, result: ToolResult) -> tuple[bool, str]:
         """Whether there was something to judge, and what is otherwise now. What a person was asked about may have ended either way."""

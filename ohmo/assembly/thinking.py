@@ -13,9 +13,9 @@ from ohmo.gateway.activity import footnote
 from ohmo.gateway.cards import closing
 from ohmo.media import Media
 from ohmo.sessions.lateness import late
+from ohmo.sessions.parts import SessionParts
 from ohmo.sessions.pool import Pool
 from ohmo.sessions.said import Teller
-from ohmo.sessions.session import SessionParts
 from ohmo.sessions.tally import Tally
 
 
@@ -60,6 +60,4 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
         clock=seams.clock,
         idle=idle.total_seconds() if idle is not None else None,
     )
-    return Pool(
-        store, parts, owner=seams.owner, width=config.limits.concurrent_turns, clock=seams.clock, crowded=lambda: ground.bus.crowded
-    )
+    return Pool(parts, owner=seams.owner, width=config.limits.concurrent_turns, crowded=lambda: ground.bus.crowded)

@@ -8,6 +8,8 @@ from channels.contract import Address
 from channels.record import record
 from ohmo.contracts.messages import ToolResult, Usage
 
+RunEnding = Literal["answered", "parked", "failed", "stopped", "released"]  # released: it goes on in another run
+
 
 @record
 class OfTurn:
@@ -111,7 +113,7 @@ class TextReset(OfTurn):
 class TurnEnded(OfTurn):
     """The last event of a run of a turn; a parked turn starts again later. ``text``: the final answer, the reason, or empty."""
 
-    outcome: Literal["answered", "parked", "failed", "stopped", "released"]
+    outcome: RunEnding
     text: str
 
 

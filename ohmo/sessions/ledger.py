@@ -7,17 +7,17 @@ from dataclasses import replace
 
 from channels.contract import Outbound
 from ohmo.contracts.agent import OpenCall
-from ohmo.contracts.arrivals import Again, Arrival
+from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.errors import TooLong
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, Usage, UserStep
 from ohmo.contracts.provider import ModelRequest, ToolSpec
-from ohmo.contracts.store import Claim, PostRow, Store, ToStep
+from ohmo.contracts.store import PostRow, Store, ToStep
 from ohmo.contracts.tool import CallContext, ToolOutput, Verdict
 from ohmo.ids import NewId
 from ohmo.lifecycle import unbroken
-from ohmo.sessions.plan import TurnPlan
+from ohmo.sessions.run import Run, allowed_before
 from ohmo.sessions.tally import Tally
-from ohmo.sessions.transcript import Transcript, is_final, text_of
+from ohmo.sessions.transcript import is_final, text_of
 
 
 def again_of(turn: str) -> str:
@@ -26,31 +26,18 @@ def again_of(turn: str) -> str:
 
 
 class TurnLedger:
-    """Implements ``ohmo.contracts.agent.Ledger`` for one run of one turn. ``deadline``: monotonic seconds.
+    """Implements ``ohmo.contracts.agent.Ledger`` for one run of one turn. ``step``: what the model is told of a message that comes meanwhile.
 
-    ``again``: the call that was allowed before the turn began.
     A final answer is not written by itself: ``unwritten`` goes into the transaction that ends the turn, with its post."""
 
-    def __init__(
-        self,
-        store: Store,
-        claim: Claim,
-        turn: str,
-        transcript: Transcript,
-        plan: TurnPlan,
-        *,
-        step: ToStep,
-        new_id: NewId,
-        deadline: float,
-        again: Again | None = None,
-    ) -> None:
-        self._store, self._claim, self._turn = store, claim, turn
-        self._transcript, self._plan, self._step, self._new_id, self.deadline = transcript, plan, step, new_id, deadline
-        self._again = again
+    def __init__(self, store: Store, run: Run, *, step: ToStep, new_id: NewId) -> None:
+        self._store, self._run, self._step, self._new_id = store, run, step, new_id
+        self._claim, self._turn, self._transcript, self._plan = run.claim, run.turn, run.transcript, run.plan
+        self._again = allowed_before(run.work)
         self._final: ModelStep | None = None
         self._spent: Usage | None = None
         self._tally = Tally()  # of this run of the turn
-        self._interrupted = frozenset(one.call.id for one in transcript.open_calls())  # of an earlier run of this turn
+        self._interrupted = frozenset(one.call.id for one in run.transcript.open_calls())  # of an earlier run of this turn
 
     @property
     def unwritten(self) -> tuple[tuple[Step, ...], Usage | None]:
@@ -138,7 +125,7 @@ class TurnLedger:
     def call_context(self, call: ToolCall, progress: Callable[[str], None]) -> CallContext:
         plan, claim = self._plan, self._claim
         return CallContext(
-            turn=self._turn, call=call.id, thread=claim.thread, person=plan.person, cwd=plan.cwd, deadline=self.deadline, mode=plan.mode,
+            turn=self._turn, call=call.id, thread=claim.thread, person=plan.person, cwd=plan.cwd, deadline=self._run.deadline, mode=plan.mode,
             role=plan.role, session=f"{claim.thread}.{claim.session_seq}", progress=progress,
             rules=plan.rules, secrets=plan.secrets, tools=plan.tools,
             hidden=frozenset(tool.name for tool in plan.deferred if tool.name not in self._transcript.found),

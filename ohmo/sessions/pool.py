@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import structlog
 
-from channels.contract import Clock
 from channels.errors import Unavailable
 from ohmo.contracts.agent import Failed
 from ohmo.contracts.errors import Damaged, LeaseLost
-from ohmo.contracts.events import TurnEnded
-from ohmo.contracts.store import Claim, Hint, PostRow, Store, Work
+from ohmo.contracts.store import Claim, Hint, PostRow, Work
 from ohmo.lifecycle import backoff, failure_of
-from ohmo.sessions.session import TRIES, Session, SessionParts, Why, busy_of
+from ohmo.sessions.parts import SessionParts
+from ohmo.sessions.session import TRIES, Session, Why
+from ohmo.sessions.shelf import Shelf
 from ohmo.sessions.suspects import Suspects
-from ohmo.sessions.transcript import Transcript
 
 log = structlog.get_logger("ohmo.sessions")
+TTL = 30.0  # seconds of a lease, by the wall clock
 CACHE_BYTES = 48 << 20  # transcripts kept in memory
 HANDOVER = 10.0  # seconds a turn waits for the end of one that lost the same thread
 POLL = 1.0  # seconds: hints may be lost, and some times come without a hint
@@ -40,55 +39,26 @@ class _Running:
     why: Why | None = None
 
 
-@dataclass(slots=True)
-class _Shelf:
-    """Transcripts of threads that do not run, at most ``limit`` bytes of them, the longest unused first to go."""
-
-    limit: int
-    transcripts: OrderedDict[str, Transcript] = field(default_factory=OrderedDict[str, Transcript])
-    weight: int = 0
-
-    def take(self, claim: Claim) -> Transcript:
-        """The cached one, when nobody else had the thread in between and the session is the same; else an empty one."""
-        known = self.transcripts.pop(claim.thread, None)
-        if known is not None:
-            self.weight -= known.weight
-            if known.session_seq == claim.session_seq and known.generation == claim.generation - 1:
-                return known
-        return Transcript(claim.session_seq)
-
-    def put(self, claim: Claim, transcript: Transcript) -> None:
-        transcript.generation = claim.generation
-        self.transcripts[claim.thread] = transcript
-        self.weight += transcript.weight
-        while self.weight > self.limit and len(self.transcripts) > 1:
-            _, oldest = self.transcripts.popitem(last=False)
-            self.weight -= oldest.weight
-
-
 class Pool:
-    """``width``: turns at the same time. ``clock``: the wall clock by which leases end. ``ttl``: seconds of a lease. ``cache``: bytes.
-    ``suspects``: of this life, None: a life that begins now. ``crowded``: more messages come in than are stored: they go first."""
+    """``owner``: the name its leases bear. ``width``: turns at the same time. ``cache``: bytes of transcripts. ``suspects``: of this life, None: a life
+    that begins now. ``crowded``: more messages come in than are stored: they go first."""
 
     def __init__(
         self,
-        store: Store,
         parts: SessionParts,
         *,
         owner: str,
         width: int,
-        clock: Clock,
-        ttl: float = 30.0,
         cache: int = CACHE_BYTES,
         suspects: Suspects | None = None,
         crowded: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._store, self._parts, self._owner, self._width, self._clock, self._ttl = store, parts, owner, width, clock, ttl
+        self._parts, self._store, self._clock, self._owner, self._width = parts, parts.store, parts.clock, owner, width
         self._running: dict[str, _Running] = {}
-        self._renewed = clock()  # when all leases were fresh
+        self._renewed = parts.clock()  # when all leases were fresh
         self._outages: dict[str, int] = {}  # threads whose model cannot be reached: tries so far
         self._unreadable: dict[str, int] = {}  # threads whose work cannot be read: tries so far
-        self._shelf = _Shelf(cache)
+        self._shelf = Shelf(cache)
         self._suspects = suspects or Suspects()
         self._crowded = crowded
         self._pressed: float | None = None  # since when it is crowded
@@ -119,7 +89,7 @@ class Pool:
         the command may run already, under a lease of its own, and goes on. Raises Unavailable."""
         self._outages.pop(thread, None)
         running = self._running.get(thread)
-        if running is not None and await self._store.renew([running.session.claim], self._ttl):
+        if running is not None and await self._store.renew([running.session.claim], TTL):
             _end(running, "stopped")
 
     async def draft(self, thread: str, turn: str, row: PostRow) -> bool:
@@ -224,7 +194,7 @@ class Pool:
             turns = [parts.new_id() for _ in range(limit)]
             begun.extend(
                 await store.begin(
-                    self._owner, turns, ttl=self._ttl, collect=self._collects, step=parts.step, context=parts.context, idle=parts.idle
+                    self._owner, turns, ttl=TTL, collect=self._collects, step=parts.step, context=parts.context, idle=parts.idle
                 )
             )
 
@@ -234,20 +204,20 @@ class Pool:
         if isinstance(error, Unavailable):
             raise error
         log.error("begin_failed", error=f"{type(error).__name__}: {error}")
-        claims = await store.claim(self._owner, limit=limit, ttl=self._ttl, idle=parts.idle)
+        claims = await store.claim(self._owner, limit=limit, ttl=TTL, idle=parts.idle)
         return [Session(claim, parts) for claim in claims], len(claims)
 
     def _collects(self, claim: Claim) -> bool:
-        return busy_of(claim, self._parts) == "collect"
+        return self._parts.busy_in(claim) == "collect"
 
     def _overslept(self) -> bool:
         """The wall clock went on by more than our renewals: the machine slept, or the clock was set. Our own leases look ended, and would be taken
         away from turns that still run."""
-        return bool(self._running) and (self._clock() - self._renewed).total_seconds() > self._ttl / 2
+        return bool(self._running) and (self._clock() - self._renewed).total_seconds() > TTL / 2
 
     async def _renewing(self) -> None:
         while True:
-            await asyncio.sleep(self._ttl / 3)
+            await asyncio.sleep(TTL / 3)
             try:
                 await self._renew()
             except Unavailable as error:
@@ -255,7 +225,7 @@ class Pool:
 
     async def _renew(self) -> None:
         asked, held = self._clock(), list(self._running.values())
-        lost = await self._store.renew([running.session.claim for running in held], self._ttl) if held else set[Claim]()
+        lost = await self._store.renew([running.session.claim for running in held], TTL) if held else set[Claim]()
         self._renewed = asked
         for running in held:
             if running.session.claim in lost and not running.task.done():
@@ -271,7 +241,7 @@ class Pool:
             if error is not None:
                 await self._broken(session, error)
         except asyncio.CancelledError:
-            left = await failure_of(session.ended_early(running.why or "shutdown"))
+            left = await failure_of(session.left(running.why or "shutdown"))
             if left is not None and not isinstance(left, LeaseLost):
                 log.warning("turn_left_open", thread=session.claim.thread, turn=session.turn, error=str(left))
             if running.why is None:
@@ -290,7 +260,7 @@ class Pool:
         claim = session.claim
         others = len(self._running) > 1
         if session.suspect and (pause := self._suspects.turned_away(work.turn, work.starts, others=others)) is not None:
-            await self._store.release(claim, work.turn, retry_after=pause)
+            await session.exits.stepped_back(work, pause)
             return
         async with self._suspects.among(session.suspect):
             transcript = self._shelf.take(claim)
@@ -304,7 +274,7 @@ class Pool:
     async def _outage(self, session: Session, work: Work, outcome: Failed, retry_after: float) -> None:
         thread = session.claim.thread
         tries = self._outages.get(thread, 0)
-        await session.give_back(work, outcome.reason, retry_after=max(retry_after, backoff(tries, first=5.0, most=300.0)))
+        await session.exits.waiting(work, outcome.reason, max(retry_after, backoff(tries, first=5.0, most=300.0)))
         self._outages[thread] = tries + 1
 
     async def _bury(self, session: Session, error: Damaged) -> bool:
@@ -314,27 +284,23 @@ class Pool:
         if tries < TRIES:
             self._unreadable[thread] = tries
             return False
-        left = await failure_of(session.bury(str(error)))
+        left = await failure_of(session.exits.unreadable(str(error)))
         log.error("unreadable", thread=thread, error=str(error), left=str(left) if left is not None else "")
         return left is None
 
     async def _broken(self, session: Session, error: Exception) -> None:
-        """An exception ended the step: the turn is given back with a back-off; its third one ends it (``Session.run``). A store that is away is
-        nobody's fault and does not count."""
-        claim = session.claim
+        """An exception ended the step: somebody else's turn is let go, what cannot be read is buried, everything else is tried again."""
+        thread, turn = session.claim.thread, session.turn
         if isinstance(error, LeaseLost):
-            log.warning("lease_lost", thread=claim.thread, turn=session.turn)
-            await session.ended_early("lost")
+            log.warning("lease_lost", thread=thread, turn=turn)
+            session.exits.lost(turn)
             return
-        if isinstance(error, Damaged) and session.turn is None and await self._bury(session, error):
+        if isinstance(error, Damaged) and turn is None and await self._bury(session, error):
             return
-        log.error("turn_failed", thread=claim.thread, turn=session.turn, error=f"{type(error).__name__}: {error}", exc_info=error)
-        text = None if isinstance(error, Unavailable) else f"{type(error).__name__}: {error}"
-        left = await failure_of(self._store.release(claim, session.turn, retry_after=backoff(1, first=1.0, most=5.0), error=text))
+        log.error("turn_failed", thread=thread, turn=turn, error=f"{type(error).__name__}: {error}", exc_info=error)
+        left = await failure_of(session.exits.broken(turn, error))
         if left is not None:
-            log.error("turn_left_open", thread=claim.thread, turn=session.turn, error=str(left))
-        if session.turn is not None:
-            self._parts.emit(claim.thread, TurnEnded(session.turn, "released", ""))
+            log.error("turn_left_open", thread=thread, turn=turn, error=str(left))
 
 
 def _end(running: _Running, why: Why) -> None:

@@ -27,9 +27,9 @@ from ohmo.engine.reasoner import Reasoner
 from ohmo.failpoints import Failpoint, inert
 from ohmo.ids import IdSource
 from ohmo.providers.scripted import ScriptedProvider
+from ohmo.sessions.parts import Busy, SessionParts
 from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.pool import Pool
-from ohmo.sessions.session import Busy, SessionParts
 from ohmo.sessions.suspects import Suspects
 from ohmo.store.memory import MemoryStore
 from ohmo.testing import ManualClock, eventually
@@ -215,18 +215,12 @@ class Rig:
             store=handle, agent=self.agent or engine, plan=self.plan, step=tell, fetch=self.fetch or nothing,
             dead=dead, emit=lambda thread, event: self.events.append((thread, event)), card=card, closing=self.closing, new_id=self.new_id,
             failpoint=self.failpoint, approval_timeout=300.0, turn_timeout=self.turn_timeout, busy=self.busy,
+            clock=self.clock,
         )  # fmt: skip
         seconds = itertools.chain([0.0], itertools.repeat(self.lived))
         suspects = Suspects(now=lambda: next(seconds))
         return Pool(
-            handle,
-            parts,
-            owner=f"life-{next(self._lives)}",
-            width=self.width,
-            clock=self.clock,
-            cache=self.cache,
-            suspects=suspects,
-            crowded=lambda: self.crowded,
+            parts, owner=f"life-{next(self._lives)}", width=self.width, cache=self.cache, suspects=suspects, crowded=lambda: self.crowded
         )
 
     @asynccontextmanager

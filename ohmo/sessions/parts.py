@@ -1,0 +1,60 @@
+"""What every session is built from."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from channels.contract import Address, Clock, Outbound
+from channels.record import record
+from ohmo.contracts.agent import Agent
+from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.cron import Report
+from ohmo.contracts.events import Event
+from ohmo.contracts.store import Card, Claim, Closing, Store, ToContext, ToStep, Work
+from ohmo.contracts.tool import Question
+from ohmo.failpoints import Failpoint
+from ohmo.ids import NewId
+from ohmo.sessions.plan import TurnPlan
+from ohmo.sessions.tally import Tally
+
+Busy = Literal["queue", "steer", "interrupt", "collect"]
+Reporting = Callable[[Wake, str, Sequence[str]], Awaitable[tuple[Outbound | None, Report]]]
+
+
+@record(kw_only=True)
+class SessionParts:
+    """What the other rooms do for a turn. Times in seconds."""
+
+    store: Store
+    agent: Agent
+    plan: Callable[[Claim, Work], TurnPlan]  # decides model, prompt and permissions
+    new_id: NewId
+    failpoint: Failpoint
+    clock: Clock = lambda: datetime.now(UTC)
+
+    # what the model is told
+    step: ToStep
+    context: ToContext | None = None  # of what was overheard
+    fetch: Callable[[Arrival], Awaitable[Sequence[str]]]  # brings attachments to their paths; says what could not be had
+
+    # what people see
+    emit: Callable[[str, Event], None]
+    card: Card
+    closing: Closing
+    grown: Callable[[str], str | None] = lambda _: None  # how far a draft has grown since it was stored
+    footnote: Callable[[Address, Tally], str] = lambda _, __: ""  # beneath an answer in a place; "" for nothing
+    report: Reporting | None = None  # for turns that nobody sits in front of
+    dead: Callable[[Address, Address | None, str], Awaitable[None]]  # where a turn ended in a dead letter, where that was said, and why
+
+    # how long, and what meanwhile
+    busy: Busy  # of threads whose people chose nothing
+    turn_timeout: float
+    approval_timeout: float
+    idle: float | None = None  # of silence, after which a thread begins a new session
+    late: Callable[[Work], Question | None] = lambda _: None  # whether an old message is still wanted
+
+    def busy_in(self, claim: Claim) -> Busy:
+        """What its people chose, else the configuration."""
+        return claim.settings.busy or self.busy

@@ -1,0 +1,43 @@
+"""One run of one turn in this process: what it took, what it remembers, what was decided for it."""
+
+from __future__ import annotations
+
+from channels.contract import Address
+from channels.record import record
+from ohmo.contracts.arrivals import Again, Wake
+from ohmo.contracts.store import Claim, Work
+from ohmo.sessions.plan import TurnPlan
+from ohmo.sessions.transcript import Transcript
+
+
+@record
+class Run:
+    """``deadline``: seconds of the loop's time."""
+
+    claim: Claim
+    work: Work
+    transcript: Transcript
+    plan: TurnPlan
+    deadline: float
+
+    @property
+    def turn(self) -> str:
+        return self.work.turn
+
+
+def reply_address(work: Work) -> Address | None:
+    """Where the answer of a turn goes: to the place of its first arrival, or where a wake says."""
+    first = work.arrivals[0]
+    return first.deliver if isinstance(first, Wake) else first.address
+
+
+def allowed_before(work: Work) -> Again | None:
+    """The call a turn begins with: somebody allowed it too late for an earlier one."""
+    first = work.arrivals[0]
+    return first.again if isinstance(first, Wake) else None
+
+
+def is_scheduled(work: Work) -> bool:
+    """A run of a job."""
+    first = work.arrivals[0]
+    return isinstance(first, Wake) and first.occurrence is not None
