@@ -13,6 +13,7 @@ from ohmo.cron.alarm import Alarm
 from ohmo.failpoints import Failpoint, inert
 from ohmo.ids import IdSource, NewId
 from ohmo.providers.cover import Call
+from ohmo.sessions.clockmark import boot_id
 from ohmo.sessions.clockwatch import HeldClock
 
 
@@ -20,7 +21,7 @@ from ohmo.sessions.clockwatch import HeldClock
 class Seams:
     """``call``: a scripted model for journeys, None: what the profile says. ``alarm``: waits for a moment of
     ``clock``, None: by the timers of the loop. ``owner``: what this life calls itself in leases; never twice
-    the same, because a process id is (in a container always)."""
+    the same, because a process id is (in a container always). ``boot``: names this start of the machine."""
 
     clock: HeldClock = field(default_factory=HeldClock)
     new_id: NewId = field(default_factory=IdSource)
@@ -29,3 +30,4 @@ class Seams:
     call: Call | None = None
     alarm: Alarm | None = None
     owner: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}")
+    boot: str = field(default_factory=boot_id)

@@ -32,6 +32,9 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
     def overdue(work: Work) -> Question | None:
         return late(work, seams.clock() - seams.clock.set_since(work.arrivals[0].at), config.sessions.ask_after)
 
+    def silence() -> float | None:
+        return None if idle is None else (seams.clock() - seams.clock.before(idle)).total_seconds()
+
     async def dead(place: Address, said_at: Address | None, reason: str) -> None:
         where = f"{place.channel}:{place.chat}"
         text = f"A message in {where} ended as a dead letter: {reason.rstrip('.')}. `ohmo inbox list` shows it."
@@ -58,6 +61,6 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
         busy=config.sessions.busy,
         report=clockwork.reporter,
         clock=seams.clock,
-        idle=idle.total_seconds() if idle is not None else None,
+        idle=silence,
     )
     return Pool(parts, owner=seams.owner, width=config.limits.concurrent_turns, crowded=lambda: ground.bus.crowded)

@@ -27,17 +27,11 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 async def let_go(
-    config: Config, store: Store, clock: Callable[[], datetime], sleep: Sleep = asyncio.sleep, *,
-    set_since: Callable[[datetime], timedelta] = lambda _: timedelta(),
+    config: Config, store: Store, before: Callable[[timedelta], datetime], sleep: Sleep = asyncio.sleep
 ) -> None:  # fmt: skip
     """Rows and files whose time is over go, a little at a time; None: nothing ever does, but edits without an original are ended.
-    ``set_since``: by how much the clock was set forward after a moment, which makes nothing older."""
+    ``before``: the moment that lies so far back."""
     keep = config.retention
-
-    def before(span: timedelta) -> datetime:
-        limit = clock() - span
-        return limit - set_since(limit)
-
     while True:
         await sleep(OFTEN)
         await store.prune(before(keep.inbox or FOREVER), transcripts=before(keep.transcripts or FOREVER))

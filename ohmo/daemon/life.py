@@ -100,7 +100,7 @@ def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitab
         ("clock", house.clockwatch.run),
         ("store", house.storewatch.run),
         ("expiry", lambda: expiry(house.store, house.expire, house.seams.clock)),
-        ("upkeep", lambda: let_go(config, house.store, house.seams.clock, set_since=house.seams.clock.set_since)),
+        ("upkeep", lambda: let_go(config, house.store, house.seams.clock.before)),
         ("backups", lambda: keep_backups(config, house.notices, house.seams.clock)),
         *([] if config.safe else [("cron", house.clockwork.scheduler.run)]),
         ("channels", house.board.run),

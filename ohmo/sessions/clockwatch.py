@@ -11,11 +11,13 @@ import structlog
 
 from channels.contract import Clock
 from channels.errors import Unavailable
+from ohmo.sessions.clockmark import Mark, MarkFile
 
 log = structlog.get_logger("ohmo.clock")
 JUMP = timedelta(minutes=5)  # that a clock may drift or be corrected by
 LOOK = 5.0  # seconds between two looks
 _NONE = timedelta()
+_NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def _wall() -> datetime:
@@ -37,7 +39,7 @@ class HeldClock:
     ) -> None:
         self._wall, self._steady = wall, steady
         self._elapsed = elapsed or (_elapsed if steady is time.monotonic else steady)
-        self._ahead, self._until = _NONE, datetime.min.replace(tzinfo=UTC)
+        self._ahead, self._until = _NONE, _NEVER
         self._base = self._seen = self._offset()
         self._slept = self._elapsed() - steady()
 
@@ -68,6 +70,22 @@ class HeldClock:
         """By how much the clock was set forward after it showed ``at``: so much less time than it seems went by. Sleep of the machine is no setting."""
         return self._ahead if at <= self._until else _NONE
 
+    def before(self, span: timedelta) -> datetime:
+        """What happened before this moment happened longer ago than ``span``; hours by which somebody set the clock forward did not go by."""
+        limit = self() - min(span, self() - _NEVER - self._ahead)
+        return limit - self._ahead if limit - self._ahead <= self._until else limit
+
+    def mark(self) -> Mark:
+        """What ``recall`` needs after a restart."""
+        return Mark(self._base - timedelta(seconds=self._slept), self._ahead, self._until)
+
+    def recall(self, mark: Mark) -> None:
+        """The house goes on with the time it believed in before it was restarted. A clock that was set meanwhile is not believed before ``follow``."""
+        self._ahead, self._until = mark.ahead, mark.until
+        believed = mark.zero + timedelta(seconds=self._slept)
+        if abs(believed - self._base) > JUMP:
+            self._base = self._seen = believed
+
     def _offset(self) -> datetime:
         """What the wall clock showed when the steady one stood at zero."""
         return self._wall() - timedelta(seconds=self._steady())
@@ -75,18 +93,24 @@ class HeldClock:
 
 class Clockwatch:
     """``rebase`` moves the store's times by seconds (None: by what the newest row tells) and returns by how many. ``followed``: the clock is
-    another one now."""
+    another one now. ``marks`` remembers over restarts which time was believed."""
 
     def __init__(
         self, clock: HeldClock, rebase: Callable[[float | None], Awaitable[float]], *, followed: Callable[[], None] = lambda: None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, marks: MarkFile | None = None,
     ) -> None:  # fmt: skip
-        self._clock, self._rebase, self._followed, self._sleep = clock, rebase, followed, sleep
+        self._clock, self._rebase, self._followed, self._sleep, self._marks = clock, rebase, followed, sleep, marks
         self._owed = _NONE
+        self._known = marks.read() if marks is not None else None
+        if self._known is not None:
+            clock.recall(self._known)
 
     async def run(self) -> None:
-        """Until cancelled. A clock that was set back while nobody ran is noticed by the newest row."""
-        await self._move(None)
+        """Until cancelled. A clock that was set while nobody ran is noticed by the mark; after another start of the machine, when it was set back, by the
+        newest row."""
+        if self._known is None:
+            await self._move(None)
+        await self.look()
         while True:
             await self._sleep(LOOK)
             await self.look()
@@ -99,12 +123,15 @@ class Clockwatch:
             self._clock.follow(by)
             self._owed += by
         owed = self._owed if self._owed else by
-        if not owed or not await self._move(owed.total_seconds()):
+        if owed and not await self._move(owed.total_seconds()):
             return
         self._owed = _NONE
         if by > _NONE and owed == by:
             self._clock.follow(by)
-        self._followed()
+        if self._marks is not None:
+            self._marks.write(self._clock.mark())
+        if owed:
+            self._followed()
 
     async def _move(self, seconds: float | None) -> bool:
         try:

@@ -52,7 +52,7 @@ class SessionParts:
     busy: Busy  # of threads whose people chose nothing
     turn_timeout: float
     approval_timeout: float
-    idle: float | None = None  # of silence, after which a thread begins a new session
+    idle: Callable[[], float | None] = lambda: None  # of silence by the wall clock, after which a thread begins a new session now
     late: Callable[[Work], Question | None] = lambda _: None  # whether an old message is still wanted
 
     def busy_in(self, claim: Claim) -> Busy:

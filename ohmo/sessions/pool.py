@@ -194,7 +194,7 @@ class Pool:
             turns = [parts.new_id() for _ in range(limit)]
             begun.extend(
                 await store.begin(
-                    self._owner, turns, ttl=TTL, collect=self._collects, step=parts.step, context=parts.context, idle=parts.idle
+                    self._owner, turns, ttl=TTL, collect=self._collects, step=parts.step, context=parts.context, idle=parts.idle()
                 )
             )
 
@@ -204,7 +204,7 @@ class Pool:
         if isinstance(error, Unavailable):
             raise error
         log.error("begin_failed", error=f"{type(error).__name__}: {error}")
-        claims = await store.claim(self._owner, limit=limit, ttl=TTL, idle=parts.idle)
+        claims = await store.claim(self._owner, limit=limit, ttl=TTL, idle=parts.idle())
         return [Session(claim, parts) for claim in claims], len(claims)
 
     def _collects(self, claim: Claim) -> bool:

@@ -99,3 +99,36 @@ async def test_a_year_forward_is_told_as_missed_once_and_the_next_slot_is_on_tim
     assert len({row.due for row in rows}) == len(rows)
     assert sum(row.state == "missed" for row in rows) == len(rows) - 1
     assert len(life.bot("boss")) == 1
+
+
+async def test_a_conversation_is_not_begun_afresh_by_a_clock_that_was_set_only_by_silence(world: Callable[..., World]) -> None:
+    life = world("one", "two", "three", config="sessions: {idle_reset: 2h}\n")
+    async with house(life) as built:
+        await connected(built)
+        for text, by in (("one", YEAR), ("two", timedelta())):
+            await life.platform.says("and now?")
+            await life.hears(text)
+            await sets(life, built, by)
+        life.clock.tick(7_300)
+        await life.platform.says("and now?")
+        await life.hears("three")
+    assert [len(request.steps) for request in life.model.requests] == [1, 3, 1]
+
+
+async def test_a_clock_that_is_set_while_ohmo_is_off_ends_no_question_early(world: Callable[..., World]) -> None:
+    life = world(Says(calls=(("Bash", {"command": "touch allowed"}),)), "done", config="permissions: {approval_timeout: 10m}\n")
+    async with house(life) as built:
+        await connected(built)
+        await built.clockwatch.look()
+        await life.platform.says("touch it")
+        card = await life.hears("touch allowed")
+    life.clock.set(life.clock() + YEAR)
+    async with house(life) as built:
+        await connected(built)
+        await built.expire()
+        await built.clockwatch.look()
+        life.clock.tick(595)
+        await built.expire()
+        assert len(await built.store.open_questions()) == 1
+        await life.platform.presses(card.id, card.choices[0])
+        await life.hears("done")

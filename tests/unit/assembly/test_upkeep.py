@@ -115,5 +115,5 @@ async def test_files_put_into_the_page_go_with_the_other_files_people_sent(home:
     os.utime(shelf / "never sent", (1_000, 1_000))
 
     with pytest.raises(asyncio.CancelledError):
-        await let_go(config(home), MemoryStore(clock=hours), hours, hours.sleep)
+        await let_go(config(home), MemoryStore(clock=hours), lambda span: hours() - span, hours.sleep)
     assert [path.name for path in shelf.iterdir()] == ["fresh"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from channels.errors import Unavailable
 from ohmo.ids import IdSource
+from ohmo.sessions.clockmark import MarkFile
 from ohmo.sessions.clockwatch import Clockwatch, HeldClock
 from ohmo.testing import BIRTH, ManualClock
 
@@ -20,13 +22,13 @@ class Store:
     """Something that waits until ``deadline``. ``away``: how many writes fail."""
 
     def __init__(self, clock: Callable[[], datetime], seconds: float = 600.0) -> None:
-        self._clock, self.away = clock, 0
+        self.clock, self.away = clock, 0
         self.deadline = clock() + timedelta(seconds=seconds)
         self.moved: list[float | None] = []
 
     @property
     def left(self) -> float:
-        return (self.deadline - self._clock()).total_seconds()
+        return (self.deadline - self.clock()).total_seconds()
 
     async def rebase(self, seconds: float | None) -> float:
         if self.away:
@@ -125,6 +127,56 @@ async def test_what_the_machine_slept_extends_a_deadline_but_counts_as_time() ->
     machine.sets(-YEAR)
     await machine.watch.look()
     assert machine.clock.set_since(said) == timedelta()
+
+
+async def test_what_is_old_is_not_older_for_a_clock_that_was_set_and_grows_old_again_afterwards() -> None:
+    machine, month = Machine(), timedelta(days=30)
+    assert machine.clock.before(month) == BIRTH - month
+    machine.sets(YEAR)
+    await machine.watch.look()
+    machine.wall.tick(HOUR)
+    assert machine.clock.before(month) == BIRTH - month + timedelta(seconds=HOUR)  # as if nobody had set it
+    machine.wall.tick(30 * 86_400.0)
+    assert machine.clock.before(month) == machine.clock() - month  # all that is younger was written by the new clock
+    assert machine.clock.before(timedelta(days=36_500)) < BIRTH - timedelta(days=36_000)
+
+
+@pytest.mark.parametrize("by", JUMPS)
+async def test_a_clock_that_is_set_while_nobody_runs_is_noticed_at_the_next_start_and_what_was_set_before_is_known(
+    tmp_path: Path, by: float
+) -> None:
+    machine = Machine()
+
+    def started(boot: str = "one") -> Clockwatch:
+        machine.clock = HeldClock(machine.wall, steady=machine.wall.steady, elapsed=lambda: machine.wall.steady() + machine.slept)
+        machine.store.clock = machine.clock
+        return Clockwatch(machine.clock, machine.store.rebase, marks=MarkFile(tmp_path / "clock.json", boot))
+
+    await started().look()
+    machine.wall.tick(10)
+    machine.sleeps(100)
+    machine.sets(by)
+    machine.wall.tick(10)
+    watch = started()
+    assert machine.store.left == 480  # not believed yet
+    await watch.look()
+    assert machine.store.moved == [by]
+    assert (machine.store.left, machine.clock()) == (480, machine.wall())
+    assert machine.clock.set_since(BIRTH) == timedelta(seconds=max(by, 0.0))
+    watch = started()
+    await watch.look()
+    assert machine.store.moved == [by]
+    assert machine.clock.set_since(BIRTH) == timedelta(seconds=max(by, 0.0))
+    started("another start of the machine")
+    assert machine.clock.set_since(BIRTH) == timedelta()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"boot": "one"}', '{"boot": "one", "zero": "x", "ahead": 0, "until": 0}', '{"boot": "one", "zero": 1e300}']
+)
+def test_a_mark_that_cannot_be_read_is_no_mark(tmp_path: Path, text: str) -> None:
+    (tmp_path / "clock.json").write_text(text)
+    assert MarkFile(tmp_path / "clock.json", "one").read() is None
 
 
 def test_ids_stay_unique_and_in_order_however_the_clock_is_set() -> None:

@@ -1,0 +1,66 @@
+"""Where the wall clock stood, kept in a file, so that a clock that was set while nobody ran is noticed afterwards."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import structlog
+
+from channels.record import record
+
+log = structlog.get_logger("ohmo.clock")
+
+
+@record
+class Mark:
+    """``zero``: what the wall clock would have shown when the machine started. ``ahead``: by how much it was set forward since, the last time when
+    it showed ``until``."""
+
+    zero: datetime
+    ahead: timedelta
+    until: datetime
+
+
+def boot_id() -> str:
+    """Names this start of the machine, random(4); "" where the system does not tell, which is everywhere but on Linux."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+class MarkFile:
+    """``boot``: the clock that counts from the machine's start says nothing about another start."""
+
+    def __init__(self, path: Path, boot: str) -> None:
+        self._path, self._boot = path, boot
+        self._written: Mark | None = None
+
+    def read(self) -> Mark | None:
+        """None: nothing is known of this start of the machine."""
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+            if not self._boot or found["boot"] != self._boot:
+                return None
+            return Mark(_moment(found["zero"]), timedelta(seconds=found["ahead"]), _moment(found["until"]))
+        except (OSError, ValueError, TypeError, KeyError, OverflowError):
+            return None
+
+    def write(self, mark: Mark) -> None:
+        """Once for each state of the clock; a file that cannot be written costs only what it is for."""
+        if not self._boot or mark == self._written:
+            return
+        self._written = mark
+        told = {"boot": self._boot, "zero": mark.zero.timestamp(), "ahead": mark.ahead.total_seconds(), "until": mark.until.timestamp()}
+        fresh = self._path.with_suffix(".new")
+        try:
+            fresh.write_text(json.dumps(told), encoding="utf-8")
+            fresh.replace(self._path)
+        except OSError as error:
+            log.warning("clock_mark_not_written", error=str(error))
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
