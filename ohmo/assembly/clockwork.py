@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from channels.contract import Address
+from channels.errors import Unavailable
 from channels.record import record
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config
@@ -79,8 +80,9 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
             for one in asked:  # the next one of the same turn is asked when this one has ended
                 await store.answer(one.ask.id, "denied", person="owner", word="the job was removed", card=cards, closing=close)
 
-    async def tell(once: str, text: str) -> bool:
-        return await links.notices.tell(once, text, once=once)
+    async def tell(once: str, text: str) -> None:
+        if not await links.notices.tell(once, text, once=once) and not links.notices.knows(once):
+            raise Unavailable("a notice to the owner could not be stored")
 
     desk = CronDesk(
         DeskParts(

@@ -15,13 +15,12 @@ _FIRST, _MOST = 60.0, 3_600.0  # seconds until a failed run is tried again: doub
 
 
 class Incidents:
-    """``tell`` posts a notice to the owner under an id, once: the same id again is nothing new, also after a restart and on another instance.
-    ``again`` brings a failed run's wake back."""
+    """``tell`` posts a notice to the owner under an id, once: the same id again is nothing new, also after a restart and on another instance; it raises
+    Unavailable when it could not be stored, and is called again then. ``again`` brings a failed run's wake back."""
 
     def __init__(self, jobs: Jobs, tell: Callable[[str, str], Awaitable[object]], again: Callable[[str, int], Awaitable[bool]]) -> None:
         self._jobs, self._tell, self._again = jobs, tell, again
         self._retries: dict[tuple[str, datetime], tuple[datetime, OccurrenceRow]] = {}
-        self._missed: list[tuple[JobRow, tuple[Passed, ...]]] = []
 
     async def review(self, row: JobRow) -> None:
         """Look at how the latest runs ended."""
@@ -64,23 +63,17 @@ class Incidents:
                     await self._again(one.thread, one.seq)
         return min((at for at, _ in self._retries.values()), default=None)
 
-    def missed(self, row: JobRow, passed: Sequence[Passed]) -> None:
-        """Told with the next ``tell_missed``, unless the job asks for no catching up."""
-        gone = tuple(one for one in passed if one.state == "missed")
-        if gone and row.body.spec.catch_up != "none":
-            self._missed.append((row, gone))
-
-    async def tell_missed(self) -> None:
-        """All of one look in one notice."""
-        if not self._missed:
-            return
-        missed, self._missed = self._missed, []
+    async def missed(self, found: Sequence[tuple[JobRow, Sequence[Passed]]]) -> None:
+        """All of one look in one notice, but for jobs that ask for no catching up. Told before it is recorded: who dies in between tells it again."""
+        gone = [(row, [one for one in passed if one.state == "missed"]) for row, passed in found if row.body.spec.catch_up != "none"]
         lines = [
-            f"- {row.name}: {len(gone)} (the last was due {when_words(gone[-1].due, row.body.spec.tz)}): {gone[-1].reason}"
-            for row, gone in missed
+            f"- {row.name}: {len(missed)} (the last was due {when_words(missed[-1].due, row.body.spec.tz)}): {missed[-1].reason}"
+            for row, missed in gone
+            if missed
         ]
-        once = derived("cron missed", *(f"{row.job} {gone[-1].due.isoformat()}" for row, gone in missed))
-        await self._tell(once, "Scheduled runs were missed and are not caught up:\n\n" + "\n".join(lines))
+        if lines:
+            once = derived("cron missed", *(f"{row.job} {missed[0].due.isoformat()}" for row, missed in gone if missed))
+            await self._tell(once, "Scheduled runs were missed and are not caught up:\n\n" + "\n".join(lines))
 
 
 def _counts(one: OccurrenceRow) -> bool:

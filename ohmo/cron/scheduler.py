@@ -115,7 +115,6 @@ class Scheduler:
         self._next = min((row.next_at for row in rows if row.enabled and row.next_at is not None and row.next_at > now), default=None)
         times += await self._review(rows, min(times, default=None))
         retry = await parts.incidents.retry(now)
-        await parts.incidents.tell_missed()
         return min([*times, *([retry] if retry is not None else [])], default=None)
 
     async def _sound(self, rows: Sequence[JobRow]) -> list[JobRow]:
@@ -148,8 +147,10 @@ class Scheduler:
             if isinstance(found, BaseException):
                 raise found
             times.append(found)
+        verdicts = {row.job: self._judged(row, now) for row, due in late if (row.job, due) not in self._admitted}
+        await self._parts.incidents.missed([(row, verdicts[row.job].passed) for row, _ in late if row.job in verdicts])
         for row, due in late:
-            if (again := await self._due(row, due, claimed, now)) is not None:
+            if (again := await self._due(row, due, verdicts.get(row.job), claimed, now)) is not None:
                 times.append(again)
         return times
 
@@ -225,13 +226,13 @@ class Scheduler:
     def _begins(self, row: JobRow, due: datetime) -> datetime:
         return due + timedelta(seconds=_jitter(row, due))
 
-    async def _due(self, row: JobRow, due: datetime, claimed: Sequence[OccurrenceRow], now: datetime) -> datetime | None:
-        """A slot that came while nobody was awake: caught up or passed over. When to look again, None: when something changes."""
+    async def _due(
+        self, row: JobRow, due: datetime, judged: Verdict | None, claimed: Sequence[OccurrenceRow], now: datetime
+    ) -> datetime | None:
+        """A slot that came while nobody was awake: caught up or passed over. ``judged`` None: it is admitted. When to look again, None: when something
+        changes."""
         mine = [one for one in claimed if one.job == row.job]
-        if (row.job, due) not in self._admitted:
-            judged = self._judged(row, now)
-            if judged.passed:
-                self._parts.incidents.missed(row, judged.passed)
+        if judged is not None:
             if judged.run is not None:
                 self._admit(row, judged.run, now)
             if judged.run != due:

@@ -53,6 +53,10 @@ class Notices:
             return False
         return True
 
+    def knows(self, incident: str) -> bool:
+        """Whether it is told. False after a ``tell`` that could not be stored."""
+        return incident in self._told
+
     def over(self, incident: str) -> None:
         """The incident has ended; the next one of this name is told at once."""
         self._told.pop(incident, None)

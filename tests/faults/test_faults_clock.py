@@ -1,4 +1,4 @@
-"""Row 44: the wall clock of the real daemon is set by a year, to 1970 and back, and by a year while it is dead; nothing is over early, nothing runs twice, all is answered in order."""
+"""Row 44: the wall clock of the real daemon is set by a year, to 1970 and back, once while it is dead; nothing is over early or runs twice, all is answered in order."""
 
 from __future__ import annotations
 
