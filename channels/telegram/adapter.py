@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import random
 import re
 import zlib
 from collections.abc import AsyncGenerator, Sequence
@@ -29,7 +31,7 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
-from channels.errors import AuthFailed, NotReady, RateLimited, Rejected
+from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.fetching import brought, plain_name
 from channels.proving import proved
 from channels.quarantine import Garbled, Quarantine
@@ -38,7 +40,8 @@ from channels.telegram.client import Moved, Pace, TwoPollers, Wire
 
 KEPT = timedelta(hours=24)  # Telegram Bot API, "Getting updates": updates are not kept longer than 24 hours
 SEEN_EVERY = timedelta(hours=1)  # how exactly a gap after an absence can be told
-CONFLICTS = 3
+CONFLICTS = 3  # in a row
+TRIES = 3  # of one poll, before the connection counts as lost
 _ADDRESS = re.compile(r"(-?\d{1,18}|@[A-Za-z]\w{3,31})(?:/(\d{1,18}))?")
 
 log = logging.getLogger(__name__)
@@ -94,11 +97,7 @@ class Telegram:
         aside = Quarantine(context.state / "malformed")
         offset: int | None = None
         while True:
-            try:
-                batch = await self._poll(offset)
-            except Garbled as garbled:
-                aside.keep(garbled.body)
-                raise
+            batch = await self._poll(offset, aside)
             context.heard()
             now = self._options.clock()
             if not batch:
@@ -112,16 +111,28 @@ class Telegram:
             seen = await self._remember(context, inbound.fenced(self._read(batch, aside, now), oldest), now)
             offset = max(numbers) + 1
 
-    async def _poll(self, offset: int | None) -> list[object]:
-        for attempt in range(1, CONFLICTS + 1):
+    async def _poll(self, offset: int | None, aside: Quarantine) -> list[object]:
+        """One batch. A poll that fails confirms nothing and is asked again, without waiting for news, so that an outage is known within a minute;
+        sends go on meanwhile. After the last try what went wrong is raised, and the house connects anew."""
+        pace, failed, conflicts = self._wire.pace, 0, 0
+        while True:
             try:
-                return await self._wire.updates(offset)
+                return await self._wire.updates(offset, 0 if failed else pace.poll)
             except TwoPollers as conflict:
-                if attempt == CONFLICTS:
+                conflicts += 1
+                if conflicts == CONFLICTS:
                     raise AuthFailed(
                         f"{conflict} ({CONFLICTS} times in a row): stop the other one, or take a token of your own"
                     ) from conflict
-        raise AssertionError
+                await asyncio.sleep(pace.conflict)
+            except (NotReady, RateLimited) as failure:
+                if isinstance(failure, Garbled):
+                    aside.keep(failure.body)
+                failed += 1
+                if failed == TRIES:
+                    raise
+                log.info("Telegram: a poll is asked again: %s", failure)
+                await asyncio.sleep(_pause(failure, pace.soon * 2 ** (failed - 1)))
 
     def _read(self, batch: Sequence[object], aside: Quarantine, now: datetime) -> list[Arrival]:
         found: list[Arrival] = []
@@ -229,3 +240,9 @@ class Telegram:
             )
         chat, topic = found.groups()
         return Address("telegram", self.account, ChatId(chat), TopicId(topic) if topic else None)
+
+
+def _pause(failure: ChannelError, most: float) -> float:
+    """Seconds, drawn so that many bots do not come back at once; a wait that was asked for comes first (ResponseParameters, retry_after)."""
+    jitter = random.uniform(0, most)  # noqa: S311 - not a secret
+    return failure.retry_after + jitter if isinstance(failure, RateLimited) else jitter

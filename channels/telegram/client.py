@@ -57,7 +57,8 @@ class Pace:
 
     connect: float = 10.0
     call: float = 30.0  # the answer of one call; the SDK's five seconds take slow successes for failures
-    poll: int = 25  # one long poll; a dead line is noticed ``connect`` seconds after it
+    poll: int = 25  # one long poll; a dead line is noticed ``connect`` seconds after it, and twice as much later given up
+    soon: float = 0.25  # the next try after one poll that failed, at most; doubled after the next
     conflict: float = 1.0  # before asking again after somebody else's poll
     upload: float = 300.0  # the bytes of one file, one way
 
@@ -212,12 +213,14 @@ class Wire:
         me = await self._asked("getMe", self.bot.get_me())
         return me.id, me.username or ""
 
-    async def updates(self, offset: int | None) -> list[object]:
-        """One long poll; ``offset`` confirms everything below it (getUpdates). Raises TwoPollers, AuthFailed, NotReady (Garbled), RateLimited."""
+    async def updates(self, offset: int | None, poll: int) -> list[object]:
+        """One poll of at most ``poll`` seconds; ``offset`` confirms everything below it (getUpdates).
+
+        Raises TwoPollers, AuthFailed, NotReady (Garbled), RateLimited."""
         bot, polling = self.bot, self._polling
         assert polling is not None
         try:
-            await bot.get_updates(offset=offset, limit=100, timeout=self.pace.poll, allowed_updates=WANTED, read_timeout=0)
+            await bot.get_updates(offset=offset, limit=100, timeout=poll, allowed_updates=WANTED, read_timeout=0)
         except Conflict as error:
             raise TwoPollers(f"Telegram: somebody else polls with this token, or a webhook is set: {error.message}") from error
         except TelegramError as error:

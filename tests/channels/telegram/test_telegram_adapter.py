@@ -200,9 +200,6 @@ async def test_an_answer_that_cannot_be_read_is_kept_aside_and_nothing_of_the_qu
 ) -> None:
     telegram.server.faults.babble = answer.decode("latin-1")
     await telegram.says("good")
-    async with listening(telegram.channel(), context) as task:
-        with pytest.raises(NotReady):
-            await task
     async with listening(telegram.channel(), context):
         assert await context.texts(1) == ["good"]
     (kept,) = (context.state / "malformed").iterdir()
@@ -265,15 +262,35 @@ async def test_updates_older_than_a_day_are_gone_at_telegram(telegram: TelegramR
         assert await context.texts(1) == ["kept"]
 
 
+@pytest.mark.parametrize("code", [0, 502, 429])
+@pytest.mark.fault(20, 23)
+async def test_one_poll_that_fails_costs_neither_the_connection_nor_a_message(telegram: TelegramRig, context: FakeContext, code: int) -> None:
+    telegram.server.faults.polls = [code, code]
+    await telegram.says("one")
+    async with listening(telegram.channel(), context) as task:
+        assert await context.texts(1) == ["one"]
+        await telegram.cut()  # in the middle of a poll that waits
+        await telegram.says("two")
+        assert await context.texts(2) == ["one", "two"]
+        assert not task.done()
+    polls = [call for call in telegram.server.calls if call.method == "getUpdates"]
+    assert [call.code for call in polls] == [code, code]
+    assert code != 429 or polls[1].at - polls[0].at >= 1.0, "retry_after is waited for"
+
+
 @pytest.mark.fault(20)
-async def test_a_dropped_connection_ends_receiving_with_not_ready_and_loses_nothing(telegram: TelegramRig, context: FakeContext) -> None:
+async def test_a_connection_that_stays_broken_ends_receiving_with_not_ready_and_loses_nothing(
+    telegram: TelegramRig, context: FakeContext
+) -> None:
     channel = telegram.channel()
     async with listening(channel, context) as task:
         await telegram.says("one")
         await context.texts(1)
+        telegram.server.faults.polls = [0, 500, 0]
         await telegram.cut()
         with pytest.raises(NotReady):
             await asyncio.wait_for(task, 20)
+        telegram.server.faults.polls.clear()
     await telegram.says("two")
     async with listening(telegram.channel(), context):
         assert await context.texts(2) == ["one", "two"]

@@ -32,6 +32,7 @@ class Faults:
     fail: int = 0  # answers with 500, nothing done
     latency: float = 0.0
     conflicts: int = 0  # polls ended by another instance
+    polls: list[int] = field(default_factory=list[int])  # codes that the next polls are refused with; 0: reset without an answer
     revoked: bool = False
     mute: bool = False  # polls are accepted and never answered
 
@@ -98,6 +99,11 @@ class Server:
             if method == "getUpdates" and self.faults.mute:
                 await asyncio.Event().wait()  # until the client hangs up
             result = await self._carried_out(method, call)
+        except ConnectionResetError:
+            self._note(method, call, 0)
+            assert request.transport is not None
+            request.transport.abort()
+            raise
         except Refusal as refusal:
             self._note(method, call, refusal.code)
             body = {"ok": False, "error_code": refusal.code, "description": refusal.description}
@@ -131,6 +137,11 @@ class Server:
         if method == "getUpdates" and faults.conflicts:
             faults.conflicts -= 1
             raise Refusal(409, "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running")
+        if method == "getUpdates" and faults.polls:
+            code = faults.polls.pop(0)
+            if code == 0:
+                raise ConnectionResetError
+            raise Refusal(code, "Too Many Requests: retry after 1", retry_after=1) if code == 429 else Refusal(code, "Bad Gateway")
         if method in SENDING:
             if faults.fail:
                 faults.fail -= 1
