@@ -28,10 +28,11 @@ _MEDIA = PathBuilder("_matrix/media")
 
 @record
 class Pace:
-    """How long the wire waits, in seconds. A homeserver that went mute in the middle of a sync is noticed after ``poll`` and twice ``slack``."""
+    """How long the wire waits, in seconds. A homeserver that went mute in the middle of a sync is given up after ``poll`` and twice ``slack``."""
 
     poll: float = 25.0  # the homeserver may hold a sync open for so long
     slack: float = 15.0  # the answer of a sync may come so much later
+    catch_up: float = 60.0  # the first one, whose homeserver has to gather what was said in all rooms meanwhile, may take so long
     soon: float = 0.25  # the next try after one sync that failed, at most; doubled after the next
 
 
@@ -83,10 +84,10 @@ class MatrixClient:
         answer = await self._wire.call(Method.GET, ClientPath.v3.account.whoami)
         return str(answer.get("user_id", "")), str(answer.get("device_id", ""))
 
-    async def sync(self, since: str | None, filters: str, *, poll: float) -> Json:
-        """``poll``: seconds the homeserver may wait for news."""
+    async def sync(self, since: str | None, filters: str, *, poll: float, patience: float | None = None) -> Json:
+        """``poll``: seconds the homeserver may wait for news; ``patience``: how much later its answer may come, ``slack`` unless said otherwise."""
         query = {"filter": filters, "timeout": str(int(poll * 1000)), **({"since": since} if since else {})}
-        return await self._wire.call(Method.GET, ClientPath.v3.sync, query=query, within=poll + self.pace.slack)
+        return await self._wire.call(Method.GET, ClientPath.v3.sync, query=query, within=poll + (patience or self.pace.slack))
 
     async def messages(self, room: str, start: str, end: str, filters: str) -> Json:
         """One page backwards from ``start``, not beyond ``end``."""

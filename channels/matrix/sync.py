@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 import random
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -111,19 +112,20 @@ class Listening:
         self._position = await self._start(born)
         self._read_direct(await self._client.account_data(self._me, "m.direct"))
         marking = asyncio.create_task(self._mark_read(), name="matrix read markers")
-        failed = 0
+        pace, failed, answered = self._client.pace, 0, time.monotonic()
         try:
             while True:
                 try:
-                    await self._round(born, poll=0 if self._missed or failed else self._client.pace.poll)
+                    await self._round(born, poll=0 if self._missed or failed else pace.poll)
                 except (NotReady, RateLimited) as failure:
                     failed += 1
-                    if failed == TRIES:
+                    mute = isinstance(failure, NotReady) and time.monotonic() - answered >= pace.poll + 2 * pace.slack
+                    if failed == TRIES or mute:
                         raise
                     log.info("%s: a sync is tried again: %s", self._me, failure)
                     await asyncio.sleep(self._pause(failure, failed))
                 else:
-                    failed = 0
+                    failed, answered = 0, time.monotonic()
                     self._rooms.live = True
         finally:
             self._rooms.live = False
@@ -141,7 +143,7 @@ class Listening:
             return saved
         # Later numbers must be larger even when the cursor was lost: begin at the time, which passes faster than events come.
         position = await self._begin(born, Position("", int(self._clock().timestamp() * 1000)))
-        answer = await self._client.sync(None, INVITES_ONLY, poll=0)
+        answer = await self._client.sync(None, INVITES_ONLY, poll=0, patience=self._client.pace.catch_up)
         return replace(position, invites=await self._welcome.accept(await self._welcome.wanted(answer)))
 
     async def _begin(self, born: Mapping[str, Any], position: Position) -> Position:
@@ -156,7 +158,8 @@ class Listening:
         it can be asked for again, as a new life would."""
         encryption, position, missed = self._rooms.encryption, self._position, self._missed
         try:
-            answer = await self._client.sync(position.since, EVERYTHING, poll=poll)
+            patience = self._client.pace.catch_up if missed else None
+            answer = await self._client.sync(position.since, EVERYTHING, poll=poll, patience=patience)
         except Rejected as refused:
             if position.since == born["next_batch"]:
                 raise NotReady(f"the homeserver refuses its own sync position: {refused}") from refused

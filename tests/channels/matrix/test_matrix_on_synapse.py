@@ -20,6 +20,7 @@ from channels.matrix.client import Pace
 from channels.matrix.settings import MatrixSettings
 from channels.testing import FakeContext
 from tests.conformance.channels.stage import deliver, eventually, live, place, texts
+from tests.platforms.matrix.proxy import SYNC
 from tests.platforms.matrix.rig import MatrixRig
 from tests.platforms.matrix.rig import rig as matrix_rig
 
@@ -282,12 +283,25 @@ async def test_a_mute_homeserver_is_noticed_and_nothing_is_missed(rig: MatrixRig
         task = asyncio.create_task(channel.receive(context))
         await texts(context, 1, task)
         rig.proxy.mute = True
+        asked = len(rig.proxy.requests)
         await rig.says("meanwhile")
         with pytest.raises(NotReady, match="did not answer"):
             await asyncio.wait_for(task, 20)
+        assert sum(path == SYNC for _, path in rig.proxy.requests[asked:]) == 2, "given up after one poll and twice the slack"
     rig.proxy.mute = False
     async with live(channel, context) as again:
         assert await texts(context, 2, again) == ["before", "meanwhile"]
+
+
+async def test_the_first_sync_after_an_absence_may_take_longer_than_the_next(rig: MatrixRig, context: FakeContext) -> None:
+    channel = rig.channel(pace=Pace(slack=0.5, catch_up=20))
+    async with live(channel, context) as task:
+        await rig.says("before")
+        await texts(context, 1, task)
+    await rig.says("meanwhile")
+    rig.proxy.trouble("slow", 1.5)
+    async with live(channel, context) as task:
+        assert await texts(context, 2, task) == ["before", "meanwhile"]
 
 
 def _nothing_of(kept: Collection[object]) -> Callable[[], Awaitable[bool]]:

@@ -30,7 +30,7 @@ class Proxy:
     faults: deque[tuple[str, Any]] = field(default_factory=deque)
     repeats: deque[tuple[str, dict[str, Any]]] = field(default_factory=deque)  # (room, event) that a sync delivers once more
     garbage: deque[bytes] = field(default_factory=deque)  # what the next syncs are answered with
-    troubles: deque[tuple[str, Any]] = field(default_factory=deque)  # what the next syncs meet: limit SECONDS, status CODE, reset, mute
+    troubles: deque[tuple[str, Any]] = field(default_factory=deque)  # what the next syncs meet: limit SECONDS, status CODE, reset, mute, slow SECONDS
     mute: bool = False  # every sync is accepted and never answered
     typing: list[bool] = field(default_factory=list)  # what the bot said of itself, newest last
     revoked: bool = False
@@ -140,6 +140,8 @@ class Proxy:
             case "reset":
                 assert request.transport is not None
                 request.transport.abort()
+            case "slow":
+                await asyncio.sleep(value)
             case "mute":
                 await asyncio.Event().wait()  # until the client hangs up
         if self.garbage:
