@@ -161,6 +161,7 @@ class Capabilities:
     silence: timedelta | None = (
         None  # the longest a sound connection hears nothing at all; twice that is a dead one. None: it may be quiet for ever
     )
+    greets: bool = False  # the platform says hello once it talks to us: until receive() has heard it, a connection only speaks
 
 
 @record

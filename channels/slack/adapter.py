@@ -61,6 +61,7 @@ CAPABILITIES = Capabilities(
     typing=timedelta(minutes=2),  # assistant.threads.setStatus: removed after two minutes, or by our post
     max_file=1 << 30,
     silence=timedelta(seconds=30),  # Slack answers each of our pings
+    greets=True,  # Using Socket Mode, "hello"
 )
 
 

@@ -26,6 +26,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.quarantine import SIZE
 from channels.record import record
+from channels.slack.overheard import Overheard
 from channels.slack.proxies import proxy_for
 
 Body = dict[str, Any]
@@ -91,7 +92,8 @@ class Line:
     """One Socket Mode connection from its hello to its end; frames of all lines go to one queue, in order."""
 
     def __init__(self, web: AsyncWebClient, url: str, pace: Pace, frames: asyncio.Queue[Frame]) -> None:
-        self._socket = _Socket("xapp-spent", web_client=web, ping_interval=pace.ping, logger=_sdk_log)
+        self._overheard = Overheard()
+        self._socket = _Socket("xapp-spent", web_client=web, ping_interval=pace.ping, logger=self._overheard.log)
         self._socket.line = self
         self._socket.proxy = proxy_for(url)  # the SDK would send even loopback through HTTPS_PROXY
         self._socket.wss_uri = url
@@ -108,7 +110,7 @@ class Line:
                 await self._socket.connect()
                 await self._greeted.wait()
         except TimeoutError:
-            raise NotReady(f"Slack: no Socket Mode hello within {self._pace.connect:g} s") from None
+            raise NotReady(f"Slack: no Socket Mode hello within {self._pace.connect:g} s{self._overheard.why}") from None
 
     async def hear(self, message: str) -> None:
         frame = self._frame(message)

@@ -13,6 +13,7 @@ from ohmo.contracts.status import ChannelState, ChannelStatus
 from ohmo.contracts.store import Accepted, CursorSave
 from ohmo.gateway.activity import Mode
 
+DEAF = "it can speak, but the platform has not begun to talk to it yet"
 PROOF = timedelta(minutes=10)  # for so long an authenticated call stands for the next ones
 Publish = Callable[[Sequence[Arrival], CursorSave | None], Awaitable[list[Accepted]]]
 
@@ -50,9 +51,13 @@ class Health:
     alive: bool = False
     useful: bool = False
 
-    def connected(self, now: datetime, *, account: str, silence: timedelta | None, probed: bool) -> None:
-        """The platform let us in just now."""
-        self.state, self.detail, self.account = "connected", "", account
+    def connected(self, now: datetime, *, account: str, silence: timedelta | None, probed: bool, greets: bool = False) -> None:
+        """The platform let us in just now. ``greets``: it says so itself once it talks to us; until then we can only speak."""
+        if greets:
+            self.state, self.detail = "starting" if self.state == "starting" else "reconnecting", DEAF
+        else:
+            self.state, self.detail = "connected", ""
+        self.account = account
         self.silence, self.probed, self.since, self.proved = silence, probed, now, now
         self.alive = self.useful = False
 

@@ -195,8 +195,8 @@ class Switchboard:
                 raise AuthFailed(f"its account {channel.account} is connected by another entry of the configuration; remove one of the two")
             self._connected[key] = channel
             self._since[link.label] = self._parts.now()
-            probed, silence = isinstance(channel, Probed), channel.capabilities.silence
-            health.connected(self._parts.clock(), account=channel.account, silence=silence, probed=probed)
+            probed, can = isinstance(channel, Probed), channel.capabilities
+            health.connected(self._parts.clock(), account=channel.account, silence=can.silence, probed=probed, greets=can.greets)
             log.info("channel_connected", channel=link.label, account=channel.account)
             try:
                 await self._talk(link, channel, health, name, generation)

@@ -17,7 +17,7 @@ from channels.contract import Arrival, Options
 from ohmo.bus.events import EventStream
 from ohmo.contracts.store import Accepted, CursorSave
 from ohmo.gateway.drafts import DraftRows, Drafts
-from ohmo.gateway.link import LinkSettings
+from ohmo.gateway.link import DEAF, LinkSettings
 from ohmo.gateway.notices import Notices
 from ohmo.gateway.pace import Pace, Rate
 from ohmo.gateway.sending import Sender
@@ -120,8 +120,15 @@ class House:
     async def back(self, board: Switchboard, within: float) -> None:
         """Connected in so many seconds of the house's time, and what is said now is heard."""
         began = self.time.now
-        await self.time.run_to(began + within, lambda: board.report()[self.rig.name].state == "connected")
-        assert board.report()[self.rig.name].state == "connected"
+
+        def stands() -> bool:
+            return (status := board.report()[self.rig.name]).state == "connected" or status.detail == DEAF
+
+        async def greeted() -> bool:
+            return board.report()[self.rig.name].state == "connected"
+
+        await self.time.run_to(began + within, stands)
+        await until("the platform has said hello", greeted)
         await self.rig.says("are you there?")
 
         async def heard() -> bool:
@@ -163,3 +170,24 @@ async def test_an_hour_with_a_refused_token_sees_at_most_thirteen_tries_and_ends
             assert board.report()[on].state == "auth_failed"
             made.rig.revoke(False)
             await made.back(board, 301.0)
+
+
+@pytest.mark.fault(20, on="slack")
+async def test_slack_is_not_called_connected_while_its_handshakes_are_refused(tmp_path: Path) -> None:
+    async with house("slack", tmp_path / "state") as made:
+        made.rig.server.refuse_sockets = True
+        async with made.running() as board:
+
+            async def refused() -> bool:
+                status = board.report()["slack"]
+                assert status.state in ("starting", "reconnecting"), status
+                return made.rig.server.refused_handshakes > 0 and status.detail == DEAF
+
+            await until("a handshake was refused while what we say is taken", refused)
+            made.rig.server.refuse_sockets = False
+
+            async def fallen() -> bool:
+                return board.report()["slack"].detail != DEAF
+
+            await until("that connection is given up", fallen)
+            await made.back(board, 61.0)

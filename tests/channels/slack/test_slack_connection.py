@@ -93,13 +93,14 @@ async def test_connect_bounds_its_own_time(slack: SlackRig) -> None:
 
 @pytest.mark.fault(20)
 async def test_a_refused_handshake_ends_within_the_deadline_and_the_next_try_takes_a_new_ticket(
-    slack: SlackRig, context: FakeContext
+    slack: SlackRig, context: FakeContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     channel = slack.channel(pace=QUICK)
     slack.server.refuse_sockets = True
     async with channel.connect():
-        with pytest.raises(NotReady, match="hello"):
+        with pytest.raises(NotReady, match="hello.*HTTP 403"):
             await channel.receive(context)
+        assert "ticket=" not in caplog.text, "a ticket opens a socket: it is no word for a log"
         assert slack.server.refused_handshakes >= 1
         slack.server.refuse_sockets = False
         async with asyncio.timeout(10):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from ohmo.gateway.link import PROOF, Health
+from ohmo.gateway.link import DEAF, PROOF, Health
 
 T0 = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 SILENCE = timedelta(seconds=30)
@@ -24,6 +24,18 @@ def test_a_socket_that_is_open_and_mute_is_not_called_connected() -> None:
     health.heard(T0 + timedelta(seconds=70))
     again = health.report(T0 + timedelta(seconds=71))
     assert (again.state, again.detail) == ("connected", "")
+
+
+def test_a_platform_that_greets_is_not_called_connected_before_it_did_also_when_it_takes_what_we_say() -> None:
+    health = Health()
+    health.connected(T0, account="bot", silence=SILENCE, probed=True, greets=True)
+    health.delivered(T0 + timedelta(seconds=1))
+    early = health.report(T0 + timedelta(seconds=2))
+    assert (early.state, early.detail) == ("starting", DEAF)
+    health.heard(T0 + timedelta(seconds=3))
+    assert health.report(T0 + timedelta(seconds=3)).state == "connected"
+    health.connected(T0 + timedelta(seconds=60), account="bot", silence=SILENCE, probed=True, greets=True)
+    assert health.report(T0 + timedelta(seconds=61)).state == "reconnecting"
 
 
 def test_heartbeats_alone_do_not_prove_credentials_where_they_are_not_asked_for() -> None:
