@@ -13,7 +13,7 @@ class Overheard(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.why = ""
-        self.log = logging.Logger("channels.slack.socket", logging.ERROR)
+        self.log = logging.Logger("channels.slack.socket", logging.ERROR)  # noqa: LOG001 - one for each socket, and outside of the tree
         self.log.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -98,7 +98,7 @@ async def test_a_refused_handshake_ends_within_the_deadline_and_the_next_try_tak
     channel = slack.channel(pace=QUICK)
     slack.server.refuse_sockets = True
     async with channel.connect():
-        with pytest.raises(NotReady, match="hello.*HTTP 403"):
+        with pytest.raises(NotReady, match=r"hello.*HTTP 403"):
             await channel.receive(context)
         assert "ticket=" not in caplog.text, "a ticket opens a socket: it is no word for a log"
         assert slack.server.refused_handshakes >= 1

@@ -264,7 +264,9 @@ async def test_updates_older_than_a_day_are_gone_at_telegram(telegram: TelegramR
 
 @pytest.mark.parametrize("code", [0, 502, 429])
 @pytest.mark.fault(20, 23)
-async def test_one_poll_that_fails_costs_neither_the_connection_nor_a_message(telegram: TelegramRig, context: FakeContext, code: int) -> None:
+async def test_one_poll_that_fails_costs_neither_the_connection_nor_a_message(
+    telegram: TelegramRig, context: FakeContext, code: int
+) -> None:
     telegram.server.faults.polls = [code, code]
     await telegram.says("one")
     async with listening(telegram.channel(), context) as task:

@@ -30,7 +30,9 @@ class Proxy:
     faults: deque[tuple[str, Any]] = field(default_factory=deque)
     repeats: deque[tuple[str, dict[str, Any]]] = field(default_factory=deque)  # (room, event) that a sync delivers once more
     garbage: deque[bytes] = field(default_factory=deque)  # what the next syncs are answered with
-    troubles: deque[tuple[str, Any]] = field(default_factory=deque)  # what the next syncs meet: limit SECONDS, status CODE, reset, mute, slow SECONDS
+    troubles: deque[tuple[str, Any]] = field(
+        default_factory=deque
+    )  # what the next syncs meet: limit SECONDS, status CODE, reset, mute, slow SECONDS
     mute: bool = False  # every sync is accepted and never answered
     typing: list[bool] = field(default_factory=list)  # what the bot said of itself, newest last
     revoked: bool = False
