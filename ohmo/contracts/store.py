@@ -121,10 +121,11 @@ class Ask:
 
 @record
 class Lapsed:
-    """A permission that nobody gave in time, and the call that was refused for it."""
+    """A permission that nobody gave in time, and the call that was refused for it. ``job``: whose run asked; "" when it was none, or is forgotten."""
 
     asked: Asked
     call: ToolCall
+    job: str = ""
 
 
 @record

@@ -191,10 +191,10 @@ class CronDesk:
             raise BadJob(f"{name}: it was changed or started by somebody else in this moment; try again")
         return now
 
-    async def terms_at(self, place: Address, person: str) -> tuple[Terms, str] | None:
+    async def terms_at(self, place: Address, person: str, job: str) -> tuple[Terms, str] | None:
         """Under what the job runs whose thread this is and that acts for ``person``, told whatever its answer, and the account of that person; None:
-        there is none any more, or several share the thread."""
-        rows = [row for row in await self._parts.jobs.jobs() if place_of(row) == place and row.person == person]
+        there is none any more. ``job``: its name where several share the thread, "": not known."""
+        rows = [row for row in await self._parts.jobs.jobs() if place_of(row) == place and row.person == person and job in ("", row.name)]
         return (replace(terms_of(rows[0]), when="always"), rows[0].body.account) if len(rows) == 1 else None
 
     async def last_report(self, row: JobRow) -> str:

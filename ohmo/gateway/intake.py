@@ -59,8 +59,8 @@ class IntakeParts:
     whispers: Whispers | None = None
     publish: Callable[[Wake], Awaitable[Accepted]] | None = None  # new requests of the house's own; None: there are none
     restart: Callable[[], None] = lambda: None
-    terms: Callable[[Address, str], Awaitable[tuple[Terms, str] | None]] | None = (
-        None  # of a job: by its thread and its person, and the person's account
+    terms: Callable[[Address, str, str], Awaitable[tuple[Terms, str] | None]] | None = (
+        None  # of a job: by its thread, its person and its name; and the person's account
     )
 
 
@@ -291,7 +291,7 @@ class Intake:
         prompt = RUN_NOW.format(name=" ".join((said.person.name or said.person.id).split())[:100])
         key, place, digest, by = f"again:{asked.ask.id}", asked.address, asked.ask.question.digest, said.person.id
         if place.channel == "house":
-            found = await parts.terms(place, asked.person) if parts.terms is not None else None
+            found = await parts.terms(place, asked.person, lapsed.job) if parts.terms is not None else None
             if found is None:
                 return None
             again = Again(lapsed.call.name, lapsed.call.arguments, digest, by, "guest")  # as whom a job acts is looked up when it runs

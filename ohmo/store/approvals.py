@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import Literal
 
 from channels.record import record
+from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.messages import ModelStep, Step, ToolCall
 from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, Lapsed, PostRow, Scope
 from ohmo.contracts.tool import Verdict
 from ohmo.store.arrivals import end
-from ohmo.store.codec import column, from_column, read_question, read_step, write_question
+from ohmo.store.codec import column, from_column, read_arrival, read_question, read_step, write_question
 from ohmo.store.numbers import Home, Numbers, address_of, find_home, hold, lock_thread, touch
 from ohmo.store.outbox import close, open_drafts, say_more, speak
 from ohmo.store.people import save_grant
@@ -214,11 +215,13 @@ def lapsed(name: str) -> Op[Lapsed | None]:
         return None
     asked = asked_row(rows[0])
     steps = yield "SELECT body FROM steps WHERE thread = ? AND turn = ? AND kind = 'model' ORDER BY seq DESC", (asked.thread, asked.turn)
-    return lapsed_in(asked, [read_step(row[0]) for row in steps])
+    began = yield "SELECT body FROM inbox WHERE thread = ? AND turn = ? ORDER BY seq LIMIT 1", (asked.thread, asked.turn)
+    return lapsed_in(asked, [read_step(row[0]) for row in steps], read_arrival(began[0][0]) if began else None)
 
 
-def lapsed_in(asked: Asked, steps: Sequence[Step]) -> Lapsed | None:
-    """With the call as the model made it."""
+def lapsed_in(asked: Asked, steps: Sequence[Step], began: Arrival | None) -> Lapsed | None:
+    """With the call as the model made it. ``began``: what the turn began with."""
     calls = [block for step in steps if isinstance(step, ModelStep) for block in step.blocks if isinstance(block, ToolCall)]
     call = next((call for call in calls if call.id == asked.ask.call), None)
-    return Lapsed(asked, call) if call is not None else None
+    job = began.terms.name if isinstance(began, Wake) and began.terms is not None else ""
+    return Lapsed(asked, call, job) if call is not None else None

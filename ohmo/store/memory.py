@@ -11,10 +11,11 @@ from typing import Literal
 from channels.contract import Address
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.looking import TurnCost
-from ohmo.contracts.messages import ModelStep, ToolCall, Usage
+from ohmo.contracts.messages import Usage
 from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, StepInfo, ThreadInfo, TurnUsage, UsageTotal, spot_of
 from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, Lapsed, OutRow, PartState, PersonRow, PostRow, Scope
 from ohmo.contracts.tool import Verdict
+from ohmo.store.approvals import lapsed_in
 from ohmo.store.memory_tables import Letter, Question, Thread
 from ohmo.store.memory_turns import ModelTurns
 
@@ -136,8 +137,10 @@ class ModelApprovals(ModelTurns):
         if not found:
             return None
         asked = self.asked(max(found, key=lambda q: (q.deadline, q.ask.id)))
-        calls = [block for _, step in await self.steps(asked.thread, 0) if isinstance(step, ModelStep) for block in step.blocks]
-        return next((Lapsed(asked, call) for call in calls if isinstance(call, ToolCall) and call.id == asked.ask.call), None)
+        began = min(
+            (i for i in self.tables.inbox.values() if (i.thread, i.turn) == (asked.thread, asked.turn)), key=lambda i: i.seq, default=None
+        )
+        return lapsed_in(asked, [step for _, step in await self.steps(asked.thread, 0)], began.arrival if began else None)
 
     async def grants(self) -> list[Grant]:
         return sorted(self.tables.grants.values(), key=lambda g: (g.at, g.id))

@@ -171,6 +171,28 @@ async def test_what_a_job_was_not_allowed_in_time_can_be_run_afterwards_once_und
     assert len([text for text in life.texts("team") if "now it is said" in text]) == 1
 
 
+async def test_what_a_job_asked_in_a_thread_that_several_jobs_share_can_be_run_afterwards_under_its_own_rules(
+    world: Callable[..., World],
+) -> None:
+    calls = (("Bash", {"command": "touch one"}), ("Bash", {"command": "touch two"}))
+    life = world(Says(calls=calls), "only one", Says(calls=(("Bash", {"command": "touch one"}),)), "both now", config=OWNER)
+    shared = {**DAILY, "to": None, "thread": "shared", "deadline": "30m"}
+    async with house(life) as built:
+        await ready(built)
+        await built.clockwork.desk.create({**shared, "rules": ["Bash(touch one)"]})
+        await built.clockwork.desk.create({**shared, "name": "other", "schedule": "0 20 * * *"})
+        life.clock.tick(3_600)
+        await life.hears("touch two", "boss")
+        life.clock.tick(1_801)
+        await built.expire()
+        card = await life.hears("Press the button to run it now.", "boss")
+        await life.platform.presses(card.id, card.choices[0], chat="boss", person="boss")
+        await life.hears("Run now: allowed by", "boss")
+        await eventually((life.folder / "work" / "two").exists)
+        await eventually(lambda: len(life.model.requests) == 4)  # what it was allowed with the job it still is
+    assert not [text for text in life.texts("boss") if "asks" in text and "touch one" in text]
+
+
 async def test_a_persons_job_asks_that_person_and_nobody_elses_press_counts(world: Callable[..., World]) -> None:
     life = world(Says(calls=(("Bash", {"command": "rm -rf build"}),)), "cleaned", config=OWNER)
     async with house(life) as built:
