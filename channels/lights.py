@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -13,12 +15,16 @@ _log = logging.getLogger(__name__)
 
 
 class Lights:
-    """Each is a word of the channel's own. ``folder``: the channel's private one, None: nothing is remembered. ``file``: its name there."""
+    """Each is a word of the channel's own. ``folder``: the channel's private one, None: nothing is remembered. ``file``: its name there.
+    ``write`` puts what is on into the file, in a thread; raises OSError."""
 
-    def __init__(self, folder: Path | None, file: str = "lights.json") -> None:
+    def __init__(self, folder: Path | None, file: str = "lights.json", write: Callable[[Path, list[str]], None] | None = None) -> None:
         self._file = folder / file if folder is not None else None
+        self._write_to = write or _written
         self._on: set[str] = set()
         self._writing = asyncio.Lock()
+        self._in_file = threading.Lock()  # a cancelled write goes on in its thread, and lets go of the other lock
+        self._asked = self._stored = 0
         self._left = self._read()
 
     def __contains__(self, light: str) -> bool:
@@ -74,10 +80,17 @@ class Lights:
         if self._file is None:
             return
         async with self._writing:
+            self._asked += 1
             try:
-                await asyncio.to_thread(_written, self._file, sorted(self._on | self._left))
+                await asyncio.to_thread(self._put, self._file, self._asked, sorted(self._on | self._left))
             except OSError as error:
                 _log.warning("%s cannot be written: %s", self._file, error.strerror)
+
+    def _put(self, file: Path, number: int, lights: list[str]) -> None:
+        with self._in_file:
+            if number > self._stored:  # else a later one was faster
+                self._stored = number
+                self._write_to(file, lights)
 
 
 def _written(file: Path, lights: list[str]) -> None:

@@ -61,6 +61,7 @@ _IN_CONTEXT = re.compile(  # the word before it gives it away; that word stays
 _PRIVATE_FIELD = re.compile(r"(?:^|_)(?:token|password|secret|api_?key|authorization|cookie)$", re.IGNORECASE)
 # bidirectional controls reorder what a person reads; control characters command terminals; lone surrogates cannot be written
 _UNSAFE = re.compile("[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+GRAVE = frozenset({"warning", "error", "critical"})
 _SHORTEST_SECRET = 6
 _SHORTEST_IN_WORDS = 8  # what is shorter may be a word that people use
 
@@ -178,8 +179,11 @@ class RotatingFile:
 class Writer:
     """The thread behind the log."""
 
-    def __init__(self, file: RotatingFile, redactor: Redactor, human: TextIO | None, depth: int = 10_000) -> None:
-        self._file, self._redactor, self._human = file, redactor, human
+    def __init__(
+        self, file: RotatingFile, redactor: Redactor, human: TextIO | None, depth: int = 10_000, grave: frozenset[str] | None = None
+    ) -> None:
+        """``grave``: the only levels shown to ``human``; None: all."""
+        self._file, self._redactor, self._human, self._grave = file, redactor, human, grave
         self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(depth)
         self._lost = 0
         self._counting = threading.Lock()
@@ -209,7 +213,7 @@ class Writer:
     def _run(self) -> None:
         while (event := self._queue.get()) is not None:
             clean: dict[str, Any] = self._redactor.value(event)
-            if self._human is not None:
+            if self._human is not None and (self._grave is None or clean.get("level") in self._grave):
                 self._show(clean)
             self._write(clean)
         self._file.close()
@@ -257,11 +261,12 @@ def logging_to(
     secrets: Callable[[], Collection[str]] = frozenset,
     level: int = logging.INFO,
     human: TextIO | None = None,
+    grave: frozenset[str] | None = None,
     max_bytes: int = 10 * 2**20,
     keep: int = 5,
 ) -> Generator[Writer]:
-    """Everything that structlog and ``logging`` say inside it goes to ``path``, and to ``human`` (``terminal()``) as well."""
-    writer = Writer(RotatingFile(path, max_bytes, keep), Redactor(secrets), human)
+    """Everything that structlog and ``logging`` say inside it goes to ``path``, and to ``human`` as well; there only the levels in ``grave``, None: all."""
+    writer = Writer(RotatingFile(path, max_bytes, keep), Redactor(secrets), human, grave=grave)
 
     def hand_over(_: object, name: str, event: MutableMapping[str, Any]) -> str:
         writer.put(_event(name, event))
@@ -287,9 +292,9 @@ def logging_to(
         writer.close()
 
 
-def terminal() -> TextIO | None:
-    """Standard error when a person reads it."""
-    return sys.stderr if sys.stderr is not None and sys.stderr.isatty() else None  # pyright: ignore[reportUnnecessaryComparison] - None under pythonw
+def is_read_live() -> bool:
+    """Standard error is a terminal: a person reads along."""
+    return sys.stderr is not None and sys.stderr.isatty()  # pyright: ignore[reportUnnecessaryComparison] - None under pythonw
 
 
 class _FromLibraries(logging.Handler):

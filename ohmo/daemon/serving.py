@@ -28,7 +28,7 @@ from ohmo.daemon.life import SETTLED, living, tasks
 from ohmo.daemon.loop import run
 from ohmo.failpoints import from_environment
 from ohmo.lifecycle import notify, outcome, signals
-from ohmo.logs import logging_to, terminal
+from ohmo.logs import GRAVE, is_read_live, logging_to
 from ohmo.processes.sealed import seal
 from ohmo.service.heartbeat import heartbeat
 from ohmo.service.rereading import Rereading
@@ -87,8 +87,11 @@ def serve(config: Config, order: Order) -> int:
 
 def _served(config: Config, order: Order, seams: Seams) -> int:
     config.home.prepare()
-    human = terminal() or (sys.stderr if order.service else None)  # the journal, or the file of our own supervisor
-    with hold_home(config.home.root), logging_to(config.home.log, secrets=lambda: config.vault.values, human=human):
+    whole = (
+        is_read_live() or order.service
+    )  # the journal, or the file of our own supervisor; whoever else has our stderr wants to know of trouble
+    grave, secrets = None if whole else GRAVE, lambda: config.vault.values
+    with hold_home(config.home.root), logging_to(config.home.log, secrets=secrets, human=sys.stderr, grave=grave):
         starts = Starts(config.home.root / "run" / "starts.json")
         crashing = order.service and starts.begin()
         notes = [order.note] if order.note else []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -37,3 +40,30 @@ async def test_without_a_folder_nothing_is_remembered_and_a_full_disk_stops_nobo
         assert "x" in lights
         await lights.off("x")
         assert Lights(folder).left() == ()
+
+
+async def test_a_write_that_was_cancelled_mixes_with_no_later_one(tmp_path: Path) -> None:
+    """It goes on in its thread: two at once shared one unfinished file."""
+    begun, may_end, at_once, most = threading.Event(), threading.Event(), 0, 0
+
+    def slowly(file: Path, lights: list[str]) -> None:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        if not begun.is_set():
+            begun.set()
+            may_end.wait(20)
+        file.write_text(json.dumps(lights))
+        at_once -= 1
+
+    lights = Lights(tmp_path, write=slowly)
+    first = asyncio.create_task(lights.on("a"))
+    assert await asyncio.to_thread(begun.wait, 20)
+    first.cancel()
+    await asyncio.wait([first])
+    later = [asyncio.create_task(lights.on(name)) for name in "bc"]
+    await asyncio.wait(later, timeout=0.2)
+    may_end.set()
+    await asyncio.gather(*later)
+    assert most == 1
+    assert Lights(tmp_path).left() == ("a", "b", "c")

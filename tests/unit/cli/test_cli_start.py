@@ -6,6 +6,7 @@ import json
 import stat
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -191,3 +192,25 @@ def test_a_time_to_come_is_told_as_such() -> None:
 def test_a_channel_that_does_not_exist_is_named_with_the_nearest_one(home: Path) -> None:
     assert ohmo(home, "channels", "test", "telegrm").stderr == "ohmo: there is no channel 'telegrm', did you mean telegram?\n"
     assert "not enabled; set channels.telegram.enabled" in ohmo(home, "channels", "test", "telegram").stderr
+
+
+def test_whoever_reads_our_standard_error_through_a_pipe_hears_of_trouble_and_of_nothing_else(home: Path) -> None:
+    slack = {"enabled": True, "bot_token": "xoxb-1-1-abc", "app_token": "xapp-1-A-1-abc", "api_url": "http://127.0.0.1:9/api/"}
+    (home / "config.yaml").write_text(
+        json.dumps({"profiles": {"default": {"provider": "offline"}}, "control": {"listen": None}, "channels": {"slack": slack}})
+    )
+    (home / "config.yaml").chmod(0o600)
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(home), "OHMO_HOME": str(home), "LANG": "C.UTF-8"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "ohmo", "run"], env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as daemon:
+        assert daemon.stderr is not None
+        over = threading.Timer(60, daemon.kill)
+        over.start()
+        line = daemon.stderr.readline()
+        over.cancel()
+        daemon.terminate()
+        rest = daemon.stderr.read()
+    assert " warn channel_down channel=slack error=Slack: " in line
+    assert " info " not in rest
+    assert daemon.returncode == 0

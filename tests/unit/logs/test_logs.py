@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import structlog
 
-from ohmo.logs import BLOT, REDACTED, Redactor, RotatingFile, Writer, logging_to
+from ohmo.logs import BLOT, GRAVE, REDACTED, Redactor, RotatingFile, Writer, logging_to
 
 SHAPES = [
     "sk-ant-api03-AbCdEfGh12345678",
@@ -119,6 +119,16 @@ def test_people_read_short_lines(tmp_path: Path) -> None:
     with logging_to(tmp_path / "x", human=screen):
         structlog.get_logger().info("turn.started", turn="t1")
     assert screen.getvalue().endswith(" info turn.started turn=t1\n")
+
+
+def test_whoever_wants_to_know_only_of_trouble_hears_nothing_else(tmp_path: Path) -> None:
+    heard = StringIO()
+    with logging_to(tmp_path / "ohmo.jsonl", human=heard, grave=GRAVE):
+        structlog.get_logger().info("ready")
+        structlog.get_logger().warning("channel_down", channel="slack", error="nobody answers")
+        logging.getLogger("sdk").error("no route")
+    assert [line.split()[1:3] for line in heard.getvalue().splitlines()] == [["warn", "channel_down"], ["erro", "no"]]
+    assert len(lines(tmp_path / "ohmo.jsonl")) == 3
 
 
 def test_a_terminal_that_goes_away_does_not_end_the_log(tmp_path: Path) -> None:
