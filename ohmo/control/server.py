@@ -29,10 +29,11 @@ _APPLICATION = "ohmo.control.application:answering"  # with its web server, impo
 
 @record
 class Doors:
-    """Where control can be reached. ``url`` None: no TCP."""
+    """Where control can be reached. ``url`` None: no TCP. ``answering`` is set when the first request is answered at once, no longer queued."""
 
     socket: Path
     url: str | None
+    answering: asyncio.Event
     _keys: Keys
 
     def login_link(self) -> str | None:
@@ -94,10 +95,11 @@ class Control:
             port = None if tcp is None else tcp.getsockname()[1]
             url = self._url(port)
             behind = Behind(self._ports, self._metrics, live, keys, f"ohmo-{port or 0}", url, self._place.names, self._new_id, self._clock)
+            answering = asyncio.Event()
             work = await stack.enter_async_context(asyncio.TaskGroup())
-            for name, task in (("control.live", live.run()), ("control.answers", _answer(behind, (unix, tcp), calm))):
+            for name, task in (("control.live", live.run()), ("control.answers", _answer(behind, (unix, tcp), calm, answering))):
                 stack.callback(work.create_task(task, name=name).cancel)
-            yield Doors(Path(unix.getsockname()), url, keys)
+            yield Doors(Path(unix.getsockname()), url, answering, keys)
 
     def _url(self, port: int | None) -> str | None:
         if self._place.listen is None or port is None:
@@ -108,9 +110,10 @@ class Control:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def _answer(behind: Behind, doors: tuple[socket, socket | None], calm: Callable[[], Awaitable[None]]) -> None:
+async def _answer(behind: Behind, doors: tuple[socket, socket | None], calm: Callable[[], Awaitable[None]], answers: asyncio.Event) -> None:
     await calm()
     found = await asyncio.to_thread(load, _APPLICATION)
     answering = cast("Callable[[Behind, tuple[socket, socket | None]], AbstractAsyncContextManager[None]]", found)
     async with answering(behind, doors):
+        answers.set()
         await asyncio.Event().wait()

@@ -161,6 +161,7 @@ async def _life(
             await house.notices.tell(line, line)
 
         async with tasks() as start:
+            start("service.ready", lambda: _ready(doors, order.environ))
             start("configuration.remember", lambda: _remember(config, order))
             found = await _until_stopped(house, stopping, rereading.changed(config, tell), config)
             notify(seams.environ, "STOPPING=1" if found is None else f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
@@ -192,7 +193,12 @@ def _announce(house: House, doors: Doors, order: Order) -> None:
         print(f"ohmo is ready at {doors.url or doors.socket}; `ohmo login` prints a link for the browser", flush=True)
     else:
         print(f"ohmo is ready. Open this link once: {link}" if link is not None else f"ohmo is ready at {doors.socket}", flush=True)
-    notify(order.environ, "READY=1\nSTATUS=serving")
+
+
+async def _ready(doors: Doors, environ: Mapping[str, str]) -> None:
+    """Messages are heard already; whoever started us and waits for this asks the API next."""
+    await doors.answering.wait()
+    notify(environ, "READY=1\nSTATUS=serving")
 
 
 async def _until_stopped(house: House, stopping: asyncio.Event, changed: Coroutine[Any, Any, Config], present: Config) -> Config | None:

@@ -13,7 +13,8 @@ import pytest
 from aiohttp import web
 
 from ohmo.control.callers import MOST, Callers
-from ohmo.control.server import Doors
+from ohmo.control.server import Control, Doors, Place
+from ohmo.control.sockets import Listen
 from tests.unit.control.small_house import SmallHouse
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -164,3 +165,21 @@ async def test_behind_tls_the_cookie_never_goes_without_it(doors: Doors) -> None
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
         async with session.get(link, allow_redirects=False, headers={"X-Forwarded-Proto": "https"}) as response:
             assert "; Secure" in response.headers["Set-Cookie"]
+
+
+async def test_whoever_waits_for_the_first_answer_is_told_when_there_is_one(tmp_path: Path) -> None:
+    """The doors are open before anybody can answer at them, and a service manager is told only then."""
+    calm = asyncio.Event()
+
+    async def quiet() -> None:
+        await calm.wait()
+
+    control = Control(SmallHouse().ports(), Place(tmp_path / "run", Listen("127.0.0.1", 0)), None)
+    async with control.serving(quiet) as doors, aiohttp.ClientSession(doors.url) as session:
+        asked = asyncio.create_task(session.get("/healthz"))
+        done, _ = await asyncio.wait([asked], timeout=0.2)
+        assert (done, doors.answering.is_set()) == (set(), False)
+        calm.set()
+        async with asyncio.timeout(20):
+            await doors.answering.wait()
+            assert (await asked).status == 200
