@@ -28,7 +28,8 @@ from channels.contract import (
     TopicId,
 )
 from channels.discord import Settings, render
-from channels.discord.client import Line, Wire
+from channels.discord.client import Wire
+from channels.discord.client_line import Line
 from channels.discord.failures import Refused
 from channels.discord.frames import Pace
 from channels.discord.inbound import Body, moment
@@ -203,7 +204,7 @@ class Discord:
     async def menu(self, commands: Sequence[tuple[str, str]]) -> None:
         """Bulk Overwrite Global Application Commands, when they differ from those that are there: Discord counts changes by the day."""
         wanted = [_command(name, line) for name, line in commands if _COMMAND.fullmatch(name) and line.strip()][:100]
-        application = str((await self._wire.call("GET", "/applications/@me"))["id"])
+        application = await self._wire.application()
         there = await self._wire.read(lambda http: http.get_global_commands(application))
         if [_named(command) for command in cast("list[Body]", there)] != [_named(command) for command in wanted]:
             await self._wire.call("PUT", "/applications/{application_id}/commands", wanted, application_id=application)

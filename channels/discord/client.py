@@ -1,4 +1,4 @@
-"""The wire to Discord: the only file that knows discord.py, and the one that turns its failures into ours."""
+"""The wire to Discord: discord.py's calls, each made once, and the place that turns their failures into ours. Its gateway: client_line.py."""
 
 from __future__ import annotations
 
@@ -7,23 +7,20 @@ import contextlib
 import json
 import logging
 import time
-import zlib
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import aiohttp
 import discord
-import yarl
-from discord.gateway import DiscordClientWebSocketResponse, DiscordWebSocket, ReconnectWebSocket
+from discord.gateway import DiscordClientWebSocketResponse
 from discord.http import HTTPClient, MultipartParameters, Route
 
-from channels.discord.failures import Lost, Over, Refused, Unreachable, answered, closed, object_of, seconds, settled
-from channels.discord.frames import Frame, Pace
+from channels.discord.client_line import Line
+from channels.discord.failures import Lost, Refused, answered, object_of, seconds, settled
+from channels.discord.frames import Pace
 from channels.errors import NotReady, RateLimited, Rejected
 from channels.once import Once
 
@@ -35,12 +32,10 @@ logging.getLogger("discord").setLevel(logging.CRITICAL)
 
 _UNSAID = (aiohttp.ClientError, TimeoutError, OSError)
 _CANNOT_CONNECT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError)
-# What the SDK raises for a frame of another shape than it expects.
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 INTENTS = discord.Intents(
     guilds=True, guild_messages=True, dm_messages=True, guild_reactions=True, dm_reactions=True, message_content=True
 )  # fmt: skip
-WAITING = 2000  # events taken from the socket but not stored yet; then the socket is not read any more
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class _Rest(HTTPClient):
@@ -104,140 +99,6 @@ class _Rest(HTTPClient):
         """The session is opened and closed by Wire.open()."""
 
 
-class _Socket(DiscordWebSocket):
-    """The SDK's gateway connection (hello, heartbeats, compression, identify, resume); events go to a line as they came, not into the SDK's
-    model of guilds and members, which costs memory and fails on fields it does not find."""
-
-    line: Line | None = None
-    _text: str | bytes = b""
-
-    @classmethod
-    async def opened(cls, client: discord.Client, line: Line, gateway: str, resume: tuple[str, int] | None) -> _Socket:
-        session, number = resume if resume is not None else (None, None)
-        socket = await cls.from_client(
-            client, initial=True, gateway=yarl.URL(gateway), session=session, sequence=number, resume=resume is not None
-        )
-        socket.line = line
-        socket.hand_on(_Parsers(line, socket))
-        return socket
-
-    def hand_on(self, parsers: dict[str, Callable[[Any], None]]) -> None:
-        self._discord_parsers = parsers
-
-    def mute_after(self, most: float) -> None:
-        """Two heartbeats without any frame, but neither less than five seconds nor more than ``most``."""
-        beat = self._keep_alive.interval if self._keep_alive is not None else None
-        self._max_heartbeat_timeout = min(most, max(5.0, 2 * (beat or most)))
-
-    def log_receive(self, data: Any, /) -> None:
-        self._text = data
-
-    async def received_message(self, msg: Any, /) -> None:
-        if self.line is not None:
-            self.line.heard()
-        self._text = msg
-        try:
-            await super().received_message(msg)
-        except zlib.error as error:  # the stream of compressed frames cannot go on without one of its parts
-            raise ReconnectWebSocket(self.shard_id) from error
-        except _UNREADABLE as error:
-            if self.line is None:
-                raise NotReady(f"Discord: the gateway's hello cannot be read: {type(error).__name__}") from error
-            self.line.take(Frame(self.session_id or "", self.sequence or 0, "", None, self._text))
-
-
-class _Parsers(dict[str, Callable[[Any], None]]):
-    """In place of the SDK's parsers: hands every event on by its name."""
-
-    def __init__(self, line: Line, socket: _Socket) -> None:
-        self._line, self._socket = line, socket
-
-    def __missing__(self, event: str) -> Callable[[Any], None]:
-        return partial(self._hand_on, event)
-
-    def _hand_on(self, event: str, data: Any) -> None:
-        session, number = self._socket.session_id or "", self._socket.sequence or 0
-        whole = cast("Body", data) if isinstance(data, dict) else None
-        self._line.take(Frame(session, number, event, whole, None if whole is not None else cast("object", data)))
-
-
-class Line:
-    """One gateway connection, identified or resumed, from its hello to its end."""
-
-    def __init__(self) -> None:
-        self.heard: Callable[[], None] = lambda: None  # at every frame
-        self._frames: deque[Frame] = deque()
-        self._arrived, self._room = asyncio.Event(), asyncio.Event()
-        self._socket: _Socket | None = None
-
-    async def open(self, client: discord.Client, gateway: str, resume: tuple[str, int] | None, pace: Pace) -> None:
-        """Raises NotReady, AuthFailed, Over. A handshake that fails is told here; inside the SDK's own loop it would kill the client."""
-        try:
-            async with asyncio.timeout(pace.hello):
-                self._socket = await _Socket.opened(client, self, gateway, resume)
-        except TimeoutError:
-            raise Unreachable(f"Discord: no gateway hello within {pace.hello:g} s") from None
-        except (aiohttp.ClientConnectionError, aiohttp.WSServerHandshakeError) as error:
-            raise Unreachable(f"Discord: the gateway cannot be reached: {str(error) or type(error).__name__}") from error
-        except (ReconnectWebSocket, discord.ConnectionClosed, aiohttp.ClientError, OSError) as error:
-            raise self._why(error, "Discord: the gateway cannot be reached") from error
-        self._socket.mute_after(pace.mute)
-
-    async def ready(self, within: float) -> None:
-        """Until Discord took us in: from now on nothing is said that we do not hear. Raises NotReady, AuthFailed."""
-        try:
-            async with asyncio.timeout(within):
-                while not any(frame.event == "READY" for frame in self._frames):
-                    await self._poll()
-        except TimeoutError:
-            raise NotReady(f"Discord: no READY within {within:g} s") from None
-
-    async def pump(self) -> None:
-        """Reads until the connection is over. Raises Over, AuthFailed."""
-        while True:
-            await self._poll()
-            while len(self._frames) >= WAITING:
-                self._room.clear()
-                await self._room.wait()
-
-    async def _poll(self) -> None:
-        assert self._socket is not None
-        try:
-            await self._socket.poll_event()
-        except (ReconnectWebSocket, discord.ConnectionClosed, aiohttp.ClientError, OSError) as error:
-            raise self._why(error, "Discord: the gateway connection was lost") from error
-
-    def take(self, frame: Frame) -> None:
-        self._frames.append(frame)
-        self._arrived.set()
-
-    async def frames(self, within: float) -> list[Frame]:
-        """All that are there, in order, after waiting for the first; none after ``within`` seconds."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self._arrived.wait()
-        self._arrived.clear()
-        found = list(self._frames)
-        self._frames.clear()
-        self._room.set()
-        return found
-
-    async def close(self) -> None:
-        """Codes 1000 and 1001 would end the session, which is meant to be resumed (Gateway, "Disconnecting")."""
-        if self._socket is not None:
-            with contextlib.suppress(aiohttp.ClientError, OSError, RuntimeError):
-                await self._socket.close(code=4000)
-
-    def _why(self, error: Exception, text: str) -> Exception:
-        code = error.code if isinstance(error, discord.ConnectionClosed) else None
-        if code is None and self._socket is not None:
-            code = self._socket.socket.close_code
-        if isinstance(error, ReconnectWebSocket) and not error.resume:
-            return Over("Discord: the gateway session is not valid any more", resume=False)
-        reason = f"{text}: {str(error) or type(error).__name__}" if isinstance(error, aiohttp.ClientError | OSError) else text
-        return closed(code, reason)
-
-
 class Wire:
     """REST and gateway of one bot. Every failure is a ChannelError; nothing is repeated here but reads, which wait for their rate limit."""
 
@@ -247,10 +108,11 @@ class Wire:
         self._http: _Rest | None = None
         self._session: aiohttp.ClientSession | None = None
         self._client: discord.Client | None = None
+        self._identified = -pace.identify  # monotonic
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
-        far = urlsplit(self._api_url).hostname not in {"127.0.0.1", "localhost", "::1"}  # a proxy variable must not divert loopback
+        far = urlsplit(self._api_url).hostname not in _LOOPBACK  # a proxy variable must not divert loopback
         connector = aiohttp.TCPConnector(limit=32, keepalive_timeout=60)
         async with aiohttp.ClientSession(
             connector=connector,
@@ -298,6 +160,8 @@ class Wire:
         """A new connection; whoever dials closes it. ``resume``: session and number of its last event. Raises NotReady, AuthFailed."""
         if self._client is None:
             raise NotReady("Discord: not connected")
+        if resume is None:  # Get Gateway Bot, max_concurrency: one in five seconds, else the new session is refused and counts all the same
+            await asyncio.sleep(self._identified + self.pace.identify - time.monotonic())
         line = Line()
         try:
             await line.open(self._client, gateway, resume, self.pace)
@@ -306,6 +170,9 @@ class Wire:
         except BaseException:
             await line.close()
             raise
+        finally:
+            if resume is None and line.begun:
+                self._identified = time.monotonic()
         return line
 
     # REST
@@ -341,6 +208,10 @@ class Wire:
             params = MultipartParameters(payload=body, multipart=form if files else None, files=files or None)
             found = await self.write(lambda http: http.send_message(channel, params=params), once=True)
         return object_of(found)
+
+    async def application(self) -> str:
+        """The app's id: Get Current Bot Application Information."""
+        return str(object_of(await self.write(lambda http: http.request(Route("GET", "/oauth2/applications/@me"))))["id"])
 
     async def edit(self, channel: str, message: str, body: Body) -> None:
         params = MultipartParameters(payload=body, multipart=None, files=None)
@@ -383,10 +254,11 @@ class Wire:
             raise NotReady(f"Discord: the file could not be fetched: {type(error).__name__}") from error
 
     def _is_discord(self, url: str) -> bool:
+        """Or the server that stands in for it: one on this machine may keep its files behind another port."""
         parts, ours = urlsplit(url), urlsplit(self._api_url)
-        if (parts.scheme, parts.netloc) == (ours.scheme, ours.netloc):
-            return True
         host = parts.hostname or ""
+        if (parts.scheme, parts.netloc) == (ours.scheme, ours.netloc) or {host, ours.hostname} <= _LOOPBACK:
+            return True
         return parts.scheme == "https" and host.endswith((".discordapp.com", ".discordapp.net", ".discord.com"))
 
 

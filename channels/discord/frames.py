@@ -18,6 +18,7 @@ class Pace:
     hello: float = 20.0  # a gateway handshake up to Hello
     mute: float = 55.0  # without a single frame: a socket that is half open
     rest: float = 5.0  # least time between two gateway connections in a row
+    identify: float = 5.0  # least time between two new sessions
     upload: float = 300.0  # the bytes of one file, one way
 
 

@@ -165,7 +165,7 @@ def edited(row: Body, place: Place) -> Edited | None:
     return Edited(
         key=f"{channel}/{number}/edited/{at.timestamp():.6f}",
         address=address_of(channel, place),
-        person=_person(_dict(row, "author"), row.get("member")),
+        person=_person(_dict(row, "author"), row.get("member"), bot=bool(row.get("webhook_id"))),
         at=at,
         order=order(snowflake(at)),
         message=MessageId(number),

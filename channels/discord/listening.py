@@ -11,13 +11,14 @@ from typing import Any, cast
 from channels.contract import Arrival, ChannelContext, Clock, Cursor
 from channels.discord import inbound
 from channels.discord.catching_up import CatchUp
-from channels.discord.client import Line, Wire
-from channels.discord.failures import Over, Refused, Unreachable
+from channels.discord.client import Wire
+from channels.discord.client_line import Line
+from channels.discord.failures import Over, Refused, Unreachable, object_of
 from channels.discord.frames import Frame
 from channels.discord.inbound import Body, Malformed, Spot
 from channels.discord.memory import Memory, Session, number_of, session_from
 from channels.discord.presses import Presses
-from channels.errors import AuthFailed, Unavailable
+from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable
 from channels.quarantine import Quarantine
 
 _log = logging.getLogger(__name__)
@@ -25,6 +26,8 @@ _log = logging.getLogger(__name__)
 SAVED_EVERY = 2.0  # seconds between two notes of how far the session was stored: a restart hears so much twice, and keys are equal
 RESUMABLE = 600.0  # seconds after which Discord is not even asked whether it still has the session
 GUILDS_WITHIN = 10.0  # seconds for the guilds to tell of themselves; one that is out of order may take hours
+PATIENCE = 2.0  # seconds for the message that somebody answers to
+_REPLY = 19  # Message types
 _PLACES = frozenset({"CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE"})
 
 
@@ -195,7 +198,7 @@ class Listening:
         answered: list[Body] = []
         newest = 0
         for frame in frames:
-            data = frame.data or {}
+            data = await self._with_quote(frame)
             try:
                 for arrival in inbound.read(frame.event, data, self._memory.place, f"{frame.session}:{frame.number}"):
                     arrivals.setdefault(arrival.key, arrival)
@@ -211,6 +214,21 @@ class Listening:
             await self._memory.store(self._context, list(arrivals.values()), self._memory.known.cursor(chat, newest) if newest else None)
         for data in answered:
             self._presses.taken(data)
+
+    async def _with_quote(self, frame: Frame) -> Body:
+        """Message object, referenced_message: an answer without it was not looked up by Discord, so it is looked up here; what cannot be had
+        in time is left out."""
+        data = frame.data or {}
+        if frame.event != "MESSAGE_CREATE" or data.get("type") != _REPLY or "referenced_message" in data:
+            return data
+        reference = object_of(data.get("message_reference"))
+        channel, message = str(reference.get("channel_id") or data.get("channel_id")), str(reference.get("message_id"))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return data | {"referenced_message": await self._wire.read(lambda http: http.get_message(channel, message))}
+        except (Refused, NotReady, RateLimited, TimeoutError) as error:
+            _log.info("discord: what message %s answers to cannot be read: %s", data.get("id"), error)
+            return data
 
     def _pass_over(self, what: str, frame: object, name: str = "") -> None:
         self._aside.keep(frame, name)

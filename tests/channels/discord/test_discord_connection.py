@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.contract import Address, Answer, ChatId, Choice, Edited, Outbound, Reacted
+from channels.contract import Address, Answer, Attachment, ChatId, Choice, Edited, Outbound, Reacted
 from channels.discord.frames import Pace
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
 from channels.testing import FakeContext
@@ -17,7 +17,7 @@ from tests.conformance.channels.stage import deliver, live, texts
 from tests.platforms.discord.rig import DiscordRig, rig
 from tests.platforms.discord.world import BOT, DIRECT, FORUM, GROUP, OWN_ROLE, PEOPLE
 
-QUICK = Pace(rest=0.0)
+QUICK = Pace(rest=0.0, identify=0.0)
 HERE = Address("discord", BOT["id"], ChatId(DIRECT["dm:ada"]))
 
 
@@ -136,6 +136,35 @@ async def test_a_mute_socket_is_noticed_and_resumed(discord: DiscordRig, context
         assert await texts(context, 2, task) == ["hello", "into the void"]
 
 
+@pytest.mark.fault(22)
+async def test_a_connection_that_acknowledges_no_heartbeat_is_left_although_it_goes_on_telling(
+    discord: DiscordRig, context: FakeContext
+) -> None:
+    gateway = discord.server.gateway
+    gateway.beat = 1000
+    async with hearing(discord, context) as task:
+        discord.server.rules.heartbeat = False
+        said = 0
+        async with asyncio.timeout(20):
+            while not gateway.resumed:
+                said += 1
+                await discord.says(f"n{said}")
+                await asyncio.sleep(0.2)
+        discord.server.rules.heartbeat = True
+        assert await texts(context, 1 + said, task) == ["hello", *(f"n{number + 1}" for number in range(said))]
+    assert gateway.codes[0] == 4000
+
+
+async def test_new_sessions_keep_discords_distance(discord: DiscordRig, context: FakeContext) -> None:
+    discord.server.rules.between = 1.0
+    async with hearing(discord, context, Pace(rest=0.0, identify=1.0)) as task:
+        discord.server.gateway.order(9, False)
+        await discord.server.until(lambda server: server.gateway.identified == 2)
+        await discord.says("after it")
+        assert await texts(context, 2, task) == ["hello", "after it"]
+    assert discord.server.gateway.hasty == 0
+
+
 async def test_the_former_session_still_has_a_first_direct_message_and_the_presses_of_a_dead_life(
     discord: DiscordRig, context: FakeContext
 ) -> None:
@@ -208,6 +237,18 @@ async def test_mentions_roles_replies_edits_deletions_and_reactions_arrive(disco
         assert {(one.message, one.text, one.person.id) for one in gone} == {(one.message, None, PEOPLE["ada"]) for one in (everybody, role)}
 
 
+async def test_an_answer_whose_message_discord_did_not_look_up_is_looked_up(discord: DiscordRig, context: FakeContext) -> None:
+    world = discord.server.world
+    async with hearing(discord, context) as task:
+        ours = world.add(world.channels[GROUP], BOT, "our words")
+        for message in (ours["id"], "1"):
+            world.says("and this?", "group", mention=False, type=19, message_reference={"message_id": message, "channel_id": GROUP})
+        await texts(context, 3, task)
+    found, gone = context.messages[1:]
+    assert (found.addressed, found.quoted, found.reply_to) == (True, "our words", ours["id"])
+    assert (gone.addressed, gone.quoted, gone.text) == (False, None, "and this?")
+
+
 async def test_a_slash_command_and_a_press_are_answered_after_they_are_stored(discord: DiscordRig, context: FakeContext) -> None:
     world = discord.server.world
     async with hearing(discord, context) as task:
@@ -236,6 +277,19 @@ async def test_a_file_is_fetched_also_when_its_address_has_expired(discord: Disc
         assert path.read_bytes() == b"kettle"
         with pytest.raises(Rejected, match="at most 3"):
             await channel.fetch(attachment, tmp_path, 3)
+
+
+async def test_a_stand_in_on_this_machine_may_keep_its_files_behind_another_port(discord: DiscordRig, tmp_path: Path) -> None:
+    async with rig() as other:
+        stored = other.server.world.store("notes.txt", b"kettle")
+        channel = discord.channel(pace=QUICK)
+        async with channel.connect():
+            path = await channel.fetch(
+                Attachment(f"{GROUP} 1 {stored['id']} {stored['url']}", "notes.txt", "text/plain", 6), tmp_path, 1000
+            )
+            assert path.read_bytes() == b"kettle"
+            with pytest.raises(Rejected, match="not on Discord's hosts"):
+                await channel.fetch(Attachment(f"{GROUP} 1 2 https://elsewhere.test/a", "a", "text/plain", 6), tmp_path, 1000)
 
 
 # REST

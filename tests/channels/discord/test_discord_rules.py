@@ -93,6 +93,12 @@ async def resume(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
     await until(ws, "RESUMED")
 
 
+async def starts(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
+    discord.server.rules.between = 60
+    await until(await gateway(discord, http), "READY")
+    assert (await until(await gateway(discord, http), "op 9"))["d"] is False
+
+
 async def ending(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
     ws = await resumed(discord, http, 1000)
     assert json.loads((await ws.receive(timeout=10)).data)["op"] == 9
@@ -197,7 +203,7 @@ async def limits(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
-        token, identify, intents, resume, ending, heartbeat, length, components, nonce, own, history, interactions, commands, files, signed,
+        token, identify, intents, resume, starts, ending, heartbeat, length, components, nonce, own, history, interactions, commands, files, signed,
         asleep, limits,
     )
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import time
 import zlib
 from typing import Any
 
@@ -27,6 +28,7 @@ class Gateway:
         self.mute = False  # sockets stay open, nothing is said any more
         self.identified, self.resumed, self.compressed = 0, 0, 0
         self.heartbeats = 0
+        self.began, self.hasty = float("-inf"), 0  # the last IDENTIFY (monotonic), and how many came too early
         self.codes: list[int | None] = []  # with which the app closed
         self.connections: list[Connection] = []
         self.acks = Acks()  # of people's messages; whoever looks into the app's store settles them
@@ -135,6 +137,11 @@ class Connection:
             return 4005
         if rules.intents and int(data.get("intents", 0)) & CONTENT and not gateway.world.content_allowed:
             return 4014
+        if rules.starts and time.monotonic() - gateway.began < rules.between:
+            gateway.hasty += 1
+            self.send({"op": 9, "d": False, "s": None, "t": None})
+            return 0
+        gateway.began = time.monotonic()
         gateway.identified += 1
         session = self._session = Session(secrets.token_hex(8), int(data.get("intents", 0)))
         gateway.world.sessions[session.id] = session

@@ -16,6 +16,7 @@ from tests.platforms.discord.rules import Rules
 from tests.platforms.discord.server import Server
 from tests.platforms.discord.world import BOT, Body, choices
 
+QUICK = Pace(identify=0.0)
 _MARKS = re.compile(r"\\([^0-9A-Za-z\s])|```.*?```|(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)", re.DOTALL)
 
 
@@ -31,7 +32,7 @@ class DiscordRig:
         return {"enabled": True, "token": self.server.token, "api_url": self.server.url}
 
     def channel(self, *, options: Options | None = None, pace: Pace | None = None) -> Discord:
-        return Discord(Settings(token=self.server.token, api_url=self.server.url), options or Options(), pace)
+        return Discord(Settings(token=self.server.token, api_url=self.server.url), options or Options(), pace or QUICK)
 
     async def new_topic(self, chat: str) -> str:
         """A thread is more than a message one answers to."""

@@ -30,6 +30,7 @@ class Rules:
     identify       Gateway close event codes: 4003 for anything but a heartbeat before IDENTIFY or RESUME
     intents        Gateway, "Privileged intents": 4014 for one that is not switched on; without MESSAGE_CONTENT no content but in DMs and mentions
     resume         Gateway, "Resuming": missed events come again, in order, then RESUMED; 9 (false) for a session nobody knows
+    starts         Get Gateway Bot, session_start_limit: max_concurrency IDENTIFYs in five seconds, here one; 9 (false) for more
     ending         Gateway, "Disconnecting": a session ends when the app closes with 1000 or 1001
     heartbeat      Gateway, "Sending heartbeats": every one is acknowledged
     length         Create Message: content of 1 to 2000 characters (50006 when there is nothing to show)
@@ -49,6 +50,7 @@ class Rules:
     identify: bool = True
     intents: bool = True
     resume: bool = True
+    starts: bool = True
     ending: bool = True
     heartbeat: bool = True
     length: bool = True
@@ -62,6 +64,7 @@ class Rules:
     signed: bool = True
     asleep: bool = True
     limits: bool = True
+    between: float = 0.0  # seconds that ``starts`` wants between two IDENTIFYs; 0: as many as one likes
     bucket: int = 0  # messages per second in one channel before ``limits`` bites; 0: as many as one likes
     nonce_window: float = 180.0  # seconds; "the past few minutes"
     to_answer: float = 3.0  # seconds for the first answer to an interaction
