@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from channels.contract import Address
 from channels.record import record
 from ohmo.assembly.rulebooks import policy_of
 from ohmo.assembly.seams import Seams
@@ -72,15 +73,15 @@ def _revealed(profile: Profile, config: Config) -> str | None:
 
 def build_agent(
     config: Config, seams: Seams, model: build.Model, grants: Callable[[], Awaitable[Sequence[Grant]]], cron: Door | None = None,
-    others: Others = alone,
+    others: Others = alone, largest: Callable[[Address], int | None] = lambda _: None,
 ) -> AgentParts:  # fmt: skip
     """``grants``: what people have allowed for longer than once. ``cron``: where jobs are made, None: the model cannot.
-    ``others``: policies of other configurations that have a say."""
+    ``others``: policies of other configurations that have a say. ``largest``: bytes of one file a place can be shown."""
     home = own_home(seams)
     sensitive = SensitivePaths(home, config.home.root)
     bench = Workbench(
         config.home.spill, sensitive, limits=_limits(config), environ=_environ(seams), ripgrep=ripgrep(), cron=cron,
-        place=cron.place if cron is not None else None,
+        place=cron.place if cron is not None else None, largest=largest,
     )  # fmt: skip
     tools: Mapping[str, Tool[Any]] = load_tools(bench)
     policy = policy_of(config, home, sensitive)

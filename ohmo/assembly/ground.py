@@ -63,6 +63,9 @@ class Knot:
     def grown(self, draft: str) -> str | None:
         return self.board.drafted(draft) if self.board is not None else None
 
+    def largest(self, place: Address) -> int | None:
+        return self.board.largest(place) if self.board is not None else None
+
     def parse(self, text: str) -> Address:
         """``CHANNEL:REST``. Raises ValueError."""
         if self.board is None:

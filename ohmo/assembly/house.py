@@ -133,7 +133,7 @@ async def build_house(
     ground = Ground(config, seams, store, bus, access, notices, wired, clockwork, redactor(config))
 
     books = Rulebooks(elders)
-    agent = build_agent(config, seams, model, store.grants, clockwork.tools(store.thread), books.others)
+    agent = build_agent(config, seams, model, store.grants, clockwork.tools(store.thread), books.others, knot.largest)
     plans = Plans(config, agent, access, books, seams.clock.set_since)
     knot.pool = pool = build_pool(ground, agent, plans, knot)
     knot.board = board = build_board(ground, pool, known, sent)

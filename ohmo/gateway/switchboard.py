@@ -93,6 +93,11 @@ class Switchboard:
         found = next((one for (name, _), one in self._connected.items() if name == channel), None)
         return found.parse_address(rest) if found is not None else None
 
+    def largest(self, place: Address) -> int | None:
+        """Bytes of one file its channel takes; None: not connected, so nobody knows."""
+        channel = self._connected.get((place.channel, place.account))
+        return channel.capabilities.max_file if channel is not None else None
+
     async def fetch(self, place: Address, attachment: Attachment, into: Path) -> Path:
         """The file, inside ``into``. Raises ChannelError; NotReady when the channel is not connected."""
         channel = self._connected.get((place.channel, place.account))

@@ -39,7 +39,7 @@ class Brief:
 
     def __init__(self, workbench: Workbench) -> None:
         assert workbench.place is not None
-        self._place, self._folder = workbench.place, workbench.spill
+        self._place, self._largest, self._folder = workbench.place, workbench.largest, workbench.spill
         self.description = description("Brief")
 
     def footprint(self, arguments: BriefInput, cwd: Path) -> Footprint:
@@ -53,7 +53,8 @@ class Brief:
             return failed(context, "nobody sits in front of this turn; say it in the final answer, which is delivered")
         paths = [located(path, context.cwd) for path in arguments.attachments]
         try:
-            files = await in_thread(lambda: self._kept(paths, context.call))
+            most = self._largest(place)
+            files = await in_thread(lambda: self._kept(paths, context.call, place.channel, most))
         except Trouble as trouble:
             return failed(context, str(trouble))
         except OSError as error:
@@ -61,13 +62,16 @@ class Brief:
         shown = f"Shown: {', '.join(path.name for path in paths)}" if paths else "Shown."
         return ToolOutput(ToolResult(context.call, shown), (Outbound(place, arguments.message.strip(), files=files),))
 
-    def _kept(self, paths: list[Path], call: str) -> tuple[Path, ...]:
-        """Copies, each under its own name. Raises Trouble, OSError."""
+    def _kept(self, paths: list[Path], call: str, channel: str, most: int | None) -> tuple[Path, ...]:
+        """Copies, each under its own name. ``most``: bytes of one file that ``channel`` takes. Raises Trouble, OSError."""
         sizes = 0
         for path in paths:
             if not path.is_file():
                 raise Trouble(f"{path} is {'a folder; pack it into a file first' if path.is_dir() else 'no file'}")
-            sizes += path.stat().st_size
+            size = path.stat().st_size
+            if most is not None and size > most:
+                raise Trouble(f"{path} has {size} bytes, {channel} takes at most {most}: show a smaller one, or a part, or say where it is")
+            sizes += size
         if sizes > MOST_BYTES:
             raise Trouble(f"the files have {sizes} bytes, at most {MOST_BYTES} can be shown at once; show fewer or smaller ones")
         kept: list[Path] = []

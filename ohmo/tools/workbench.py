@@ -52,7 +52,8 @@ class Limits:
 class Workbench:
     """``spill``: folder for full outputs (made 0700 when missing). ``environ``: what the child environment is picked from.
     ``sensitive``: what search tools leave out. ``ripgrep``: the program, None: search in process. ``cron``: None: there are no tools for jobs.
-    ``place``: where the people of a thread are, None: nobody can be shown anything."""
+    ``place``: where the people of a thread are, None: nobody can be shown anything. ``largest``: bytes of one file that can be shown in a place,
+    None: nobody knows now."""
 
     spill: Path
     sensitive: SensitivePaths
@@ -67,3 +68,4 @@ class Workbench:
     terminal: bool = False
     cron: Door | None = None
     place: Callable[[str], Awaitable[Address | None]] | None = None
+    largest: Callable[[Address], int | None] = lambda _: None

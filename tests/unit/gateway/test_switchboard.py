@@ -533,6 +533,12 @@ async def test_a_lease_that_cannot_be_renewed_is_kept_while_it_lasts_and_not_lon
 # what others ask of it
 
 
+async def test_what_a_connected_channel_takes_is_known_and_of_others_nothing(board: Board) -> None:
+    async with board.running("fake") as made:
+        assert made.largest(Address("fake", "bot", place().chat)) == SAFE.max_file
+        assert made.largest(Address("other", "bot", place().chat)) is None
+
+
 async def test_what_is_not_connected_is_not_ready(board: Board, tmp_path: Path) -> None:
     switch = board.make("fake")
     message = await board.platforms["fake"].sends_file("a.txt", b"abc")

@@ -81,5 +81,20 @@ async def test_files_are_shown_as_they_were_and_only_where_somebody_is(bench: Wo
         assert (made.result.error, made.posts) == (True, ())
 
 
+async def test_a_file_that_its_channel_would_not_take_is_not_promised(bench: Workbench, context: CallContext) -> None:
+    here = Address("discord", "bot", ChatId("1"))
+
+    async def place(_: str) -> Address | None:
+        return here
+
+    (context.cwd / "big.bin").write_bytes(bytes(11))
+    tool = load_tools(replace(bench, place=place, largest=lambda where: 10 if where == here else None))["Brief"]
+    made = await tool.run(tool.input.model_validate({"attachments": ["big.bin"]}), context)
+    assert (made.result.error, made.posts) == (True, ())
+    assert "has 11 bytes, discord takes at most 10" in made.result.text
+    (context.cwd / "big.bin").write_bytes(bytes(10))
+    assert (await tool.run(tool.input.model_validate({"attachments": ["big.bin"]}), context)).posts
+
+
 def test_without_anybody_to_show_it_to_there_is_no_brief(bench: Workbench) -> None:
     assert "Brief" not in load_tools(bench)
