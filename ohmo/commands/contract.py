@@ -13,6 +13,7 @@ from channels.record import record
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Asked, Lapsed, Scope, ThreadSettings
+from ohmo.sessions.said import is_steering
 
 Standing = Literal["guest", "user", "admin", "owner"]
 _COMMAND = re.compile(r"\s*/(?P<name>[a-z_]+)(?:@\S+)?(?:\s+(?P<argument>.*))?\s*", re.DOTALL | re.IGNORECASE)
@@ -140,4 +141,6 @@ def is_order(text: str, known: Collection[str]) -> bool:
     if said is None:
         return False
     name, argument = said
+    if is_steering(text):
+        return False  # its words are a message
     return name in known or name in LATER or (not argument and bool(get_close_matches(name, known, n=1, cutoff=0.7)))

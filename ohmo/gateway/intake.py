@@ -29,6 +29,8 @@ from ohmo.gateway.reactions import verdict_of
 from ohmo.gateway.whispers import Whispers
 from ohmo.ids import NewId, derived
 from ohmo.lifecycle import backoff, failure_of, within
+from ohmo.sessions.parts import Busy
+from ohmo.sessions.said import steers
 
 log = structlog.get_logger("ohmo.intake")
 COURTESY = 5.0  # seconds the platform gets to show that a button was pressed
@@ -40,15 +42,16 @@ Told = tuple[Accepted, Arrival, Seat]
 
 @record
 class IntakeParts:
-    """``stopped`` is told that what was said in a thread has been ended; ``arrived`` is told that a running thread got a message; ``acknowledge`` answers the
-    platform's button press; ``drafted`` knows how far a draft has grown, so that stopping it takes nothing away that was read."""
+    """``stopped`` is told that what was said in a thread has been ended; ``arrived`` that a running thread got a message, and whether its turn shall
+    read it now; ``chose`` what later messages do there; ``acknowledge`` answers the platform's button press; ``drafted`` knows how far a draft has
+    grown, so that stopping it takes nothing away that was read."""
 
     store: Store
     access: Access
     commands: Mapping[str, Command]
     desk: Desk
     stopped: Callable[[str], Awaitable[None]]
-    arrived: Callable[[str], None]
+    arrived: Callable[[str, bool], None]
     acknowledge: Callable[[Answer, str], Awaitable[None]]
     new_id: NewId
     clock: Clock
@@ -59,6 +62,7 @@ class IntakeParts:
     whispers: Whispers | None = None
     publish: Callable[[Wake], Awaitable[Accepted]] | None = None  # new requests of the house's own; None: there are none
     restart: Callable[[], None] = lambda: None
+    chose: Callable[[str, Busy | None], None] = lambda _, __: None
     terms: Callable[[Address, str, str], Awaitable[tuple[Terms, str] | None]] | None = (
         None  # of a job: by its thread, its person and its name; and the person's account
     )
@@ -88,8 +92,8 @@ class Intake:
                 continue
             if seat.kind in ("command", "answer"):
                 self._put(one)
-            elif seat.kind == "message":
-                self._parts.arrived(accepted.thread)
+            elif (now := steers(arrival)) or seat.kind == "message":
+                self._parts.arrived(accepted.thread, now)
 
     async def run(self) -> None:
         """Until cancelled. Begins with what an earlier life left undone."""
@@ -214,6 +218,7 @@ class Intake:
             case Choose(text, chosen):
                 posts = [self._post(said.address, text)]
                 await self._parts.store.end_arrival(accepted.thread, accepted.seq, "answered", "", posts, settings=chosen)
+                self._parts.chose(accepted.thread, chosen.busy)
             case Stop(text, fresh):
                 await self._stop(accepted, said, text, fresh=fresh)
             case RunNow(lapsed):

@@ -101,11 +101,13 @@ class TurnLedger:
         return await self._store.consume(self._claim, self._turn, call, digest)
 
     async def steered(self) -> bool:
-        if self._plan.busy != "steer":
+        helm = self._run.helm
+        if (helm.busy or self._plan.busy) != "steer" and not helm.called():
             return False
         return await unbroken(self._steer())
 
     async def _steer(self) -> bool:
+        await self.flush()
         taken = await self._store.steer(self._claim, self._turn, self._steering)
         self._transcript.add(taken)
         return bool(taken)

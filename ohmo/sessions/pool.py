@@ -15,7 +15,7 @@ from ohmo.contracts.agent import Failed
 from ohmo.contracts.errors import Damaged, LeaseLost
 from ohmo.contracts.store import Claim, Hint, PostRow, Work
 from ohmo.lifecycle import backoff, failure_of
-from ohmo.sessions.parts import SessionParts
+from ohmo.sessions.parts import Busy, SessionParts
 from ohmo.sessions.session import TRIES, Session, Why
 from ohmo.sessions.shelf import Shelf
 from ohmo.sessions.suspects import Suspects
@@ -78,11 +78,19 @@ class Pool:
         running = self._running.get(thread)
         return running.session.turn if running is not None else None
 
-    def arrived(self, thread: str) -> None:
-        """A message came into ``thread``: in busy mode interrupt it ends the turn that runs there."""
+    def arrived(self, thread: str, now: bool = False) -> None:
+        """A message came into ``thread``. ``now``: the turn that runs there shall read it before its next call of the model, in whatever mode;
+        otherwise busy mode interrupt ends that turn."""
         running = self._running.get(thread)
-        if running is not None and running.session.turn is not None and running.session.busy == "interrupt":
+        if running is not None and now:
+            running.session.helm.call()
+        elif running is not None and running.session.turn is not None and running.session.busy == "interrupt":
             _end(running, "interrupted")
+
+    def chose(self, thread: str, busy: Busy | None) -> None:
+        """What later messages do was chosen: it holds for the turn that runs there, too. None: as the configuration says."""
+        if (running := self._running.get(thread)) is not None:
+            running.session.helm.busy = busy or self._parts.busy
 
     async def stopped(self, thread: str) -> None:
         """A command has ended, in the store, what was said before it: a turn here that lost its lease by that ends at once. What was said after

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from channels.contract import Address
 from channels.record import record
 from ohmo.contracts.arrivals import Again, Wake
 from ohmo.contracts.store import Claim, Work
+from ohmo.sessions.helm import Helm
 from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.transcript import Transcript
 
@@ -19,6 +22,7 @@ class Run:
     transcript: Transcript
     plan: TurnPlan
     deadline: float
+    helm: Helm = field(default_factory=Helm)
 
     @property
     def turn(self) -> str:

@@ -19,6 +19,7 @@ from ohmo.ids import derived
 from ohmo.lifecycle import failure_of, unbroken
 from ohmo.sessions import lateness, words
 from ohmo.sessions.exits import Exits, closed
+from ohmo.sessions.helm import Helm
 from ohmo.sessions.ledger import TurnLedger, again_of
 from ohmo.sessions.parts import Busy, SessionParts
 from ohmo.sessions.run import Run, allowed_before, reply_address
@@ -44,6 +45,7 @@ class Session:
     def __init__(self, claim: Claim, parts: SessionParts, work: Work | None = None) -> None:
         self.claim = claim
         self.exits = Exits(parts, claim)
+        self.helm = Helm()
         self.turn: str | None = None
         self.suspect = False
         self._work = work
@@ -52,7 +54,7 @@ class Session:
     @property
     def busy(self) -> Busy:
         """What a message that comes while this works does."""
-        return self._parts.busy_in(self.claim)
+        return self.helm.busy or self._parts.busy_in(self.claim)
 
     async def take(self) -> Work | None:
         """The head of the mailbox, or the open turn. None: nothing to do, the lease is given back."""
@@ -83,7 +85,7 @@ class Session:
             await self.exits.failed(work, transcript, words.TOO_LATE)
             return None
         parts.emit(self.claim.thread, TurnStarted(work.turn, plan.person, reply_address(work)))
-        run = Run(self.claim, work, transcript, plan, deadline=asyncio.get_running_loop().time() + parts.turn_timeout)
+        run = Run(self.claim, work, transcript, plan, deadline=asyncio.get_running_loop().time() + parts.turn_timeout, helm=self.helm)
         ledger = TurnLedger(parts.store, run, step=parts.step, new_id=parts.new_id)
         await self._begin_again(run)
         outcome = await self._before(run) or await self._drive(run, ledger)

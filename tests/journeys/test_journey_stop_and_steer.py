@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.providers.scripted import Says
 from ohmo.testing import World, eventually, house
@@ -54,6 +56,33 @@ async def test_words_said_while_a_tool_runs_steer_the_turn(world: Callable[..., 
         await life.hears("Quietly done.")
     assert words_of(life) == ["look around", "but quietly"]
     assert [text.split("\n")[0] for text in life.texts()] == ["Quietly done."]
+
+
+@pytest.mark.parametrize("ways", [["/steer but quietly"], ["/steer", "but quietly"]])
+async def test_steer_is_read_by_the_turn_that_runs_already(world: Callable[..., World], ways: list[str]) -> None:
+    gate = asyncio.Event()
+    life = world(Says("", calls=(("Glob", {"pattern": "*"}),), before=gate.wait), "Quietly done.")
+    async with house(life) as built:
+        await life.platform.says("look around")
+        await eventually(lambda: len(life.model.requests) == 1)
+        for words in ways[:-1]:
+            await life.platform.says(words)
+            await eventually(lambda: len(life.texts()) == 1)  # what it says to that
+        await life.platform.says(ways[-1])
+        await eventually(lambda: waiting(built))
+        gate.set()
+        await life.hears("Quietly done.")
+        await eventually(lambda: built.pool.running == 0)
+    assert words_of(life) == ["look around", "but quietly"]
+    assert len(life.model.requests) == 2, "no turn of its own"
+
+
+async def test_steer_with_words_and_nothing_to_steer_is_a_message(world: Callable[..., World]) -> None:
+    life = world()
+    async with house(life):
+        await life.platform.says("/steer what time is it?")
+        await life.hears("echo: what time is it?")
+    assert life.texts() == ["echo: what time is it?"]
 
 
 async def waiting(built: object) -> bool:

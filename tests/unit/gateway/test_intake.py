@@ -81,7 +81,7 @@ class House:
 
         return IntakeParts(
             self.store, self.access, KNOWN, HouseDesk(self.store, self.store, status, lambda _: None, KNOWN), stopped,
-            self.arrived.append, acknowledge, self.new_id, self.clock, self.hits.append,
+            lambda thread, now: self.arrived.append(f"{thread} now" if now else thread), acknowledge, self.new_id, self.clock, self.hits.append,
         )  # fmt: skip
 
     async def hears(self, arrival: Arrival) -> tuple[str, int]:
@@ -287,7 +287,7 @@ async def test_new_begins_a_session(house: House) -> None:
     assert after.session_seq > before.session_seq
 
 
-@pytest.mark.parametrize("command", ["/queue", "/steer", "/interrupt", "/collect", "/stop", "/new"])
+@pytest.mark.parametrize("command", ["/queue", "/interrupt", "/collect", "/stop", "/new"])
 async def test_words_behind_a_command_that_reads_none_are_not_dropped_in_silence(house: House, command: str) -> None:
     await house.said(f"{command} and look at the logs too")
     await house.said(command)
