@@ -12,12 +12,15 @@ from ohmo.permissions.patterns import known, word_set
 from ohmo.permissions.rules import PATH_TOOLS, Rule, RuleSet, below, command_matches, path_matches
 from ohmo.permissions.ruling import Ruling, by_mode
 from ohmo.permissions.shell import Script, Shell, Simple
+from ohmo.permissions.shell.further import goes_further
 from ohmo.permissions.shell.inline import hidden_code
-from ohmo.permissions.shell.paths_in import SHALLOW, goes_deep, wanted_paths
+from ohmo.permissions.shell.paths_in import SHALLOW, goes_deep, places, wanted_paths
 from ohmo.permissions.shell.readonly import HARMLESS_TARGETS, HARMLESS_VARIABLES
 from ohmo.permissions.shell.vaults import gives_secrets
+from ohmo.permissions.shell.wrappers import tails
 
 _MOST_WILD = 500
+_MOST_PIECES = 3000  # of words that may be paths, in one command
 _QUOTING = re.compile(r"['\"\\]|\$(?=['\"])")
 # Programs that cannot do anything with a path they are not told: unknown words are harmless to them.
 _INDIFFERENT = word_set(
@@ -54,8 +57,11 @@ class CommandPolicy:
             if gives_secrets(simple):
                 return _forbidden(simple.text)
             whole, pieces = wanted_paths(simple, self._shell.home)
+            if len(pieces) > _MOST_PIECES:
+                return Ruling("ask", "shell", "", "one word of it holds more than can be looked up", remember=False)
+            folders = places(simple)
             for word in whole:
-                for place in simple.cwds:
+                for place in folders:
                     if (place, word) in seen and word not in (".", "/"):
                         continue
                     seen.add((place, word))
@@ -64,10 +70,10 @@ class CommandPolicy:
                         return _forbidden(word)
                     if touch is Touch.ABOVE and simple.name not in SHALLOW:
                         maybe = maybe or Ruling("ask", "sensitive", word, f"{word} holds sensitive places", remember=False)
-                    if touch is Touch.MAYBE and simple.name not in _INDIFFERENT:
+                    if touch is Touch.MAYBE and (simple.name not in _INDIFFERENT or any(each.target == word for each in simple.redirects)):
                         maybe = maybe or Ruling("ask", "sensitive", "", "what it reads is only known when it runs", remember=False)
             for word in pieces:
-                if known(word) and self._sensitive.touch(word, cwd, real) is Touch.INSIDE:
+                if known(word) and any(self._sensitive.touch(word, place, real) is Touch.INSIDE for place in {cwd, folders[-1]}):
                     return _forbidden(word)
         plain = _QUOTING.sub("", command)
         hit = self._sensitive.mentioned(plain)
@@ -97,16 +103,26 @@ class CommandPolicy:
     def _denied_path(self, simple: Simple) -> Ruling | None:
         if not self._path_denies:
             return None
-        whole, _ = wanted_paths(simple, self._shell.home)
+        whole, pieces = wanted_paths(simple, self._shell.home)
+        asked: Ruling | None = None
+        folders = places(simple)
         for word in whole:
-            for place in simple.cwds:
+            for place in folders:
                 for path in self._sensitive.becomes(word, place):
                     for rule in self._path_denies:
-                        if path_matches(rule, "read", "Read", path) or path_matches(rule, "write", "Write", path):
+                        if _matches(rule, path):
                             return Ruling("deny", "deny", rule.text, f"the rule deny {rule.text} forbids {path}", remember=False)
                         if below(rule, path) and simple.name not in SHALLOW:
-                            return Ruling("ask", "deny", rule.text, f"{path} holds what the rule deny {rule.text} forbids", remember=False)
-        return None
+                            why = f"{path} holds what the rule deny {rule.text} forbids"
+                            asked = asked or Ruling("ask", "deny", rule.text, why, remember=False)
+        for word in pieces if asked is None else ():
+            for path in self._sensitive.becomes(word, simple.cwds[0]) if known(word) else ():
+                for rule in self._path_denies:
+                    if _matches(rule, path):
+                        return Ruling(
+                            "ask", "deny", rule.text, f"it speaks of {path}, which the rule deny {rule.text} forbids", remember=False
+                        )
+        return asked
 
     def _allowed(self, script: Script, command: str, granted: Sequence[Rule], context: CallContext) -> Ruling:
         sources: list[Ruling] = []
@@ -136,11 +152,12 @@ class CommandPolicy:
                 and not self._may_write(simple, redirect.target, granted)
             ):
                 return None
+        further = goes_further(simple)
         for rule in self._rules.allow:
-            if command_matches(rule, simple.text):
+            if command_matches(rule, simple.text) and not (further and _by_its_beginning(rule)):
                 return Ruling("allow", "allow", rule.text)
         for rule in granted:
-            if command_matches(rule, simple.text):
+            if command_matches(rule, simple.text) and not (further and _by_its_beginning(rule)):
                 return Ruling("allow", "grant", rule.text)
         return None
 
@@ -158,7 +175,18 @@ def _covers(rule: Rule, simple: Simple) -> bool:
     bare = (simple.name, *simple.words[1:])
     if command_matches(rule, simple.text, fold=True) or command_matches(rule, " ".join(bare), fold=True):
         return True
-    return any(command_matches(rule, text, fold=True) for text in _without_options(bare))
+    if any(command_matches(rule, text, fold=True) for text in _without_options(bare)):
+        return True
+    return any(command_matches(rule, " ".join(words), fold=True) for words in tails(simple.words))
+
+
+def _matches(rule: Rule, path: str) -> bool:
+    return path_matches(rule, "read", "Read", path) or path_matches(rule, "write", "Write", path)
+
+
+def _by_its_beginning(rule: Rule) -> bool:
+    """``git fetch:*`` says what is allowed; ``git:*`` and ``Bash`` mean everything."""
+    return rule.pattern is not None and "*" in rule.pattern and " " in rule.pattern.removesuffix(" *")
 
 
 def _without_options(words: tuple[str, ...]) -> list[str]:

@@ -10,6 +10,7 @@ from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.patterns import known, word_set
 from ohmo.permissions.ruling import Ruling
 from ohmo.permissions.shell import Shell
+from ohmo.permissions.shell.further import RUNNERS, goes_further
 
 _MOST = 1500
 _TWO_WORDS = word_set(
@@ -76,6 +77,6 @@ def _command_pattern(command: str, cwd: Path, shell: Shell) -> str:
     if not simple.words or not known(simple.text) or simple.redirects or simple.assigned or simple.opaque or simple.name in _ALWAYS_WHOLE:
         return whole
     first, second = (*simple.words, "", "")[:2]
-    if first in _TWO_WORDS and re.fullmatch(r"[A-Za-z][\w:.-]*", second):
+    if first in _TWO_WORDS and second not in RUNNERS and re.fullmatch(r"[A-Za-z][\w:.-]*", second) and not goes_further(simple):
         return f"{first} {second}:*"
     return whole

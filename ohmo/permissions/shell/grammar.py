@@ -10,16 +10,19 @@ from tree_sitter import Node
 
 from channels.record import record
 from ohmo.permissions.patterns import ANY, known, word_set
+from ohmo.permissions.shell.scope import Scope
 from ohmo.permissions.shell.script import Redirect, Simple
-from ohmo.permissions.shell.tree import TooLong, below, joined_lines, parsed, torn
-from ohmo.permissions.shell.words import PRIVATE, Scope, Words
-from ohmo.permissions.shell.wrappers import TRANSPARENT, inner_commands
+from ohmo.permissions.shell.sums import plain_variable, sure_expansion, sure_sum, sure_test
+from ohmo.permissions.shell.tree import ASSIGNING, TooLong, assigned_below, below, changes_folder, joined_lines, overlooked, parsed, torn
+from ohmo.permissions.shell.words import PRIVATE, Words
+from ohmo.permissions.shell.wrappers import Inner, inner_commands, transparent
 
-_MOST_DEPTH = 60
+_MOST_DEPTH = 15  # commands inside commands
 _SIMPLE = re.compile(r"[\w\s./;|&<>=:,@%+'\"-]*")
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
 _MOST_COMMANDS = 20_000
-_ASSIGNING = frozenset({"read", "mapfile", "readarray", "printf", "getopts", "let", "unset"})
+_SUM = "(("  # the name of what may run commands while bash computes
+_RANGES = re.compile(rb"for\s+\w+\s+in\s+(?:-?\d+\s+|\{-?\d+\.\.-?\d+(?:\.\.-?\d+)?\}\s*)+(?:;|\n|do)")
 _HARMLESS_OUTPUT = word_set("date nproc id whoami hostname uname wc mktemp arch tty")
 _BLOCKS = frozenset(
     {"program", "compound_statement", "do_group", "if_statement", "elif_clause", "else_clause", "list", "subshell", "variable_assignments"}
@@ -43,17 +46,17 @@ class Reader:
         self.commands: list[Simple] = []
         self.unclear = ""
         self._home, self._cwd = home, cwd
-        self._words = Words(self._substitution)
+        self._words = Words(self._substitution, self._unsure)
         self._depth = 0
 
     def read(self, text: str, scope: Scope | None = None, *, wrapped: bool = False) -> None:
         if PRIVATE.search(text):
             self.unclear = "it holds private-use characters"
             return
-        self._depth += 1
-        if self._depth > _MOST_DEPTH // 4:
+        if self._depth >= _MOST_DEPTH:
             self.unclear = "commands inside commands too deep"
             return
+        self._depth += 1
         try:
             root = self._parsed(joined_lines(text))
         except TooLong:
@@ -89,6 +92,9 @@ class Reader:
         elif kind == "variable_assignment":
             self._assignment(node, scope)
             self._add((), scope, around, (self._assigned_name(node),))
+        elif kind == "compound_statement" and (node.text or b"").startswith(b"(("):
+            self._words.computed(node, scope)
+            self._add((":",), scope, around)
         elif kind in _BLOCKS:
             inside = scope.copy() if kind == "subshell" else scope
             for child in node.named_children:
@@ -101,7 +107,9 @@ class Reader:
         if kind in ("declaration_command", "unset_command"):
             self._declaration(node, scope, around)
         elif kind == "test_command":
-            self._words.visit(node, scope)
+            if not sure_test(node, scope, self._words.outputs(node, scope)):
+                self._unsure((node.text or b"").decode("utf-8", "replace"), scope)
+            self._expansions(node, scope)
             self._add(("test",), scope, around)
         elif kind == "function_definition":
             self._function(node, scope, around)
@@ -114,30 +122,55 @@ class Reader:
 
     def _loop(self, node: Node, scope: Scope, around: _Around) -> None:
         """Inside, what the body assigns may have any value: it may run again after a later assignment."""
-        for name in _assigned_below(node):
-            scope.variables[name] = (ANY,)
-        if _changes_folder(node):
+        for name, number in assigned_below(node).items():
+            scope.forget(name, number=number)
+        if changes_folder(node):
             scope.cwds = (ANY,)
         if node.type == "for_statement":
             name = node.child_by_field_name("variable")
             values = [value for each in node.children_by_field_name("value") for value in self._words.fields(each, scope)]
             if name is not None:
-                scope.variables[(name.text or b"").decode()] = tuple(values) if 0 < len(values) <= 64 else (ANY,)
+                self._loop_variable((name.text or b"").decode(), values, node, scope, around)
+        if node.type == "c_style_for_statement":
+            self._head(node, scope)
         for child in node.named_children:
             if child.type in ("word", "variable_name", "number", "string", "raw_string", "concatenation", "simple_expansion", "expansion"):
                 self._words.visit(child, scope)
             else:
                 self._node(child, scope, around)
 
+    def _loop_variable(self, name: str, values: list[str], node: Node, scope: Scope, around: _Around) -> None:
+        scope.forget(name)
+        if 0 < len(values) <= 64:
+            scope.variables[name] = tuple(values)
+        if _RANGES.search(node.text or b"") is not None:
+            scope.numbers.add(name)
+        if not plain_variable(name):
+            self._add((), scope, around, (name,))
+
+    def _head(self, node: Node, scope: Scope) -> None:
+        """``for ((i = 0; i < n; i++))``: three sums."""
+        body = node.child_by_field_name("body")
+        for child in node.named_children:
+            if child != body and not sure_sum(child, scope, self._words.outputs(child, scope)):
+                self._unsure((child.text or b"").decode("utf-8", "replace"), scope)
+
+    def _unsure(self, text: str, scope: Scope) -> None:
+        """Something that no rule covers and no mode but full_auto lets through."""
+        self._add((_SUM, text), scope, _Around())
+
+    def _expansions(self, node: Node, scope: Scope) -> None:
+        for each in below(node, frozenset({"expansion"})):
+            if not sure_expansion(each, scope):
+                self._unsure((each.text or b"").decode("utf-8", "replace"), scope)
+
     def _function(self, node: Node, scope: Scope, around: _Around) -> None:
         """A body runs later, with unknown arguments, after anything."""
-        inside = Scope(scope.home, (ANY,))
-        for name in scope.variables:
-            inside.variables[name] = (ANY,)
+        inside = scope.unknown()
         body = node.child_by_field_name("body")
         if body is not None:
             self._node(body, inside, around)
-        scope.cwds = (ANY,) if _changes_folder(node) else scope.cwds
+        scope.cwds = (ANY,) if changes_folder(node) else scope.cwds
         self._add(("function",), scope, around, opaque_name=True)
 
     def _assignment(self, node: Node, scope: Scope) -> None:
@@ -148,9 +181,8 @@ class Reader:
             self._words.visit(target, scope)  # a subscript may run something
         values = self._words.single(value, scope) if value is not None else ("",)
         appended = b"+=" in (node.text or b"").partition(b"=")[0] + b"="
-        scope.assign(name, (ANY,) if appended else values)
-        if name == "CDPATH":
-            scope.cwds = (ANY,)
+        number = value is not None and value.type in ("arithmetic_expansion", "number")
+        scope.assign(name, (ANY,) if appended else values, number=number and not appended)
 
     @staticmethod
     def _assigned_name(node: Node) -> str:
@@ -222,6 +254,8 @@ class Reader:
         start = next((child for child in node.named_children if child.type == "heredoc_start"), None)
         quoted = start is not None and re.search(rb"['\"\\]", start.text or b"") is not None
         text = (body.text or b"").decode("utf-8", "replace")
+        if not quoted and overlooked(body, text):
+            self.unclear = self.unclear or "the shell grammar cannot read what is to be run inside the here-document"
         return text if quoted or not re.search(r"[$`\\]", text) else None
 
     def _command(self, node: Node, scope: Scope, around: _Around, extra: list[Node] | None = None) -> None:
@@ -255,22 +289,27 @@ class Reader:
         self._words.visit(node, scope)
         value = node.child_by_field_name("value")
         plain = value is None or (value.type != "command_substitution" and all(map(known, self._words.single(value, scope))))
+        if self._assigned_name(node) == "CDPATH":
+            scope.forget("CDPATH")
         return [self._assigned_name(node), *([] if plain else ["IFS"])]
 
     def _effects(self, words: list[str], scope: Scope) -> None:
         """What builtins change for the commands after them."""
+        while words[:1] in (["command"], ["builtin"]):
+            words = [word for at, word in enumerate(words[1:]) if at or not word.startswith("-")]
         name = words[0] if words else ""
         if name in ("cd", "pushd", "chdir"):
             target = [word for word in words[1:] if not re.fullmatch(r"-[LPen@]+|--", word)]
             goal = target[0] if target else scope.value("HOME")[0]
-            folders = (ANY,) if goal in ("-", "") or not known(goal) else tuple(_join(cwd, goal) for cwd in scope.cwds)
+            elsewhere = "CDPATH" in scope.variables and not goal.startswith(("/", "."))
+            folders = (ANY,) if goal in ("-", "") or elsewhere or not known(goal) else tuple(_join(cwd, goal) for cwd in scope.cwds)
             scope.cwds = tuple(dict.fromkeys((*scope.cwds, *folders)))[:8] if len(scope.cwds) < 6 else (ANY,)
         elif name in ("popd", "dirs"):
             scope.cwds = (ANY,)
-        elif name in _ASSIGNING:
+        elif name in ASSIGNING:
             for word in words[1:]:
                 if match := re.match(r"[A-Za-z_]\w*", word):
-                    scope.variables[match[0]] = (ANY,)
+                    scope.forget(match[0])
 
     def _add(
         self, words: tuple[str, ...], scope: Scope, around: _Around, assigned: tuple[str, ...] = (), *, opaque_name: bool = False
@@ -285,22 +324,33 @@ class Reader:
         if words and not known(words[0]):
             simple = replace(simple, opaque="the program's name is only known when it runs")
         inner = inner_commands(words, around.stdin) if words else []
-        transparent = bool(inner) and simple.name in TRANSPARENT and bool(inner[0].words)
+        clear = bool(inner) and transparent(words) and bool(inner[0].words)
         opaque = next((each.opaque for each in inner if each.opaque), "")
-        if not transparent:
+        if not clear:
             self.commands.append(replace(simple, opaque=simple.opaque or opaque) if opaque else simple)
         if around.heredoc is None and around.stdin == "text" and inner and words and inner[0].code is None and not inner[0].words:
             self.commands.append(replace(simple, opaque="a shell reads text that is only known when it runs"))
         for each in inner:
             if each.words:
                 before = len(self.commands)
-                self._add(each.words, scope, around, (*assigned, *each.assigned))
-                if not transparent:
+                self._inner(each, scope, around, assigned)
+                if not clear:
                     self.commands[before:] = [replace(one, wrapped=True) for one in self.commands[before:]]
             elif each.code is not None:
-                self.read(each.code, scope.copy(), wrapped=True)
+                self.read(each.code, self._scope_of(each, scope), wrapped=True)
             elif around.heredoc is not None and not each.opaque:
                 self.read(around.heredoc, scope.copy(), wrapped=True)
+
+    def _inner(self, inner: Inner, scope: Scope, around: _Around, assigned: tuple[str, ...]) -> None:
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            self.unclear = "commands inside commands too deep"
+        else:
+            self._add(inner.words, scope, around, (*assigned, *inner.assigned))
+        self._depth -= 1
+
+    def _scope_of(self, inner: Inner, scope: Scope) -> Scope:
+        return scope if inner.when == "here" else scope.copy() if inner.when == "apart" else scope.unknown()
 
     def _substitution(self, node: Node, scope: Scope) -> tuple[str, ...]:
         """Judges what is inside; the output of a few harmless commands is known well enough."""
@@ -309,12 +359,16 @@ class Reader:
         for child in node.named_children:
             self._node(child, inside, _Around())
         own = self.commands[before:]
+        if len(own) > 1 and own[-1].stdin == "pipe" and own[-1].words[:1] == ("wc",) and all(word[0] == "-" for word in own[-1].words[1:]):
+            return ("0",) if node.named_child_count == 1 and node.named_children[0].type == "pipeline" else (ANY,)
         if len(own) == 1 and not own[0].opaque:
             words = own[0].words
             if words == ("pwd",):
                 return scope.cwds
             if (words and words[0] in _HARMLESS_OUTPUT) or words[:2] in (("git", "rev-parse"), ("git", "describe"), ("git", "branch")):
                 return ("0",) if words[:2] != ("git", "rev-parse") or "--show-toplevel" not in words else (ANY,)
+            if words[:1] == ("seq",) and all(re.fullmatch(r"-?\d+", word) for word in words[1:]):
+                return ("0",)
             if words[:1] in (("echo",), ("printf",)) and len(words) == 2 and known(words[1]) and not re.search(r"[\\%]", words[1]):
                 return (words[1],)
             if words == ("cat",) and own[0].stdin == "text":
@@ -332,19 +386,3 @@ class Reader:
 
 def _join(cwd: str, goal: str) -> str:
     return goal if goal.startswith("/") else f"{cwd}/{goal}"
-
-
-def _assigned_below(node: Node) -> set[str]:
-    """Names a loop may assign, also through builtins that take names."""
-    names: set[str] = set()
-    for each in below(node, frozenset({"variable_assignment", "command"})):
-        text = (each.text or b"").decode("utf-8", "replace")
-        if each.type == "variable_assignment":
-            names.update(re.findall(r"^\w+", text))
-        elif text.split(maxsplit=1)[:1] and text.split(maxsplit=1)[0] in _ASSIGNING:
-            names.update(re.findall(r"[A-Za-z_]\w*", text))
-    return names
-
-
-def _changes_folder(node: Node) -> bool:
-    return any(re.match(rb"(cd|pushd|popd|chdir)\b", each.text or b"") for each in below(node, frozenset({"command"})))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ohmo.permissions.shell.git import git_runs
 from ohmo.permissions.shell.script import Simple
 
 _INTERPRETERS: dict[str, re.Pattern[str]] = {
@@ -32,12 +33,34 @@ _RISKY = re.compile(
     r"|os\.(system|popen|exec|spawn|walk|environ|scandir|listdir)|subprocess|child_process|pty\.|\bsystem\b|popen|qx|`|\\x[0-9a-fA-F]|\\[0-7]{2,3}|\\u[0-9a-fA-F]"
     r"|expanduser|\bhome\(|homedir|environ|ENV\b|\bglob|rglob|walk|socket|ctypes|\[::-1\]|reverse|replace\(|join\(|\.format|%s|f['\"]|\+\s*['\"]|['\"]\s*\+"
     r"|getline|\|\s*['\"]|['\"]\s*\|"
+    r"|ARG[CV]|SYMTAB|[\w./~-]['\"]\s*\.{0,2}\s*['\"][\w./~-]"
 )
+_LISTS = {  # programs that are told their files by another file
+    "tar": re.compile(r"--files-f.*|-\w*T.*"),
+    "bsdtar": re.compile(r"--files-f.*|-\w*T.*"),
+    "cpio": re.compile(r".*"),
+    "zip": re.compile(r"-\w*@"),
+    "rsync": re.compile(r"--files-from.*"),
+}
 _SED_RUNS = re.compile(r"(?:^|[;\n}])\s*(?:\d+|\$|/[^/]*/)?\s*[erRwW](?:\s|$)|/[gpiI0-9]*[ew][gpiI0-9]*(?:\s|$)")
+
+
+def _listed(simple: Simple) -> str:
+    form = _LISTS.get(simple.name)
+    words = simple.words[1:]
+    if form is None or not (
+        any(form.fullmatch(word) for word in words) or (simple.name == "tar" and re.match(r"[a-zA-Z]*T", words[0] if words else ""))
+    ):
+        return ""
+    return f"{simple.name} takes its files from a list that is only known when it runs"
 
 
 def hidden_code(simple: Simple) -> str:
     """Why a person has to look; "" when nothing in it looks hidden."""
+    if simple.name == "git" and (setting := git_runs(simple.words[1:])):
+        return f"git would run what {setting} says"
+    if (reason := _listed(simple)) != "":
+        return reason
     stem = re.sub(r"[\d.]+$", "", simple.name.casefold())
     form = _INTERPRETERS.get(stem)
     if form is None:

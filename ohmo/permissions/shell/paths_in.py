@@ -11,11 +11,13 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.\ue000\ue001][A-Za-z0-9_./\ue000\ue001-]*")
 _PIECES = re.compile(r"[\s'\"`(){}\[\];|&<>=,:@\\!?%+]+")
 _HOME = re.compile(r"^(?:~(?=/|$)|\$HOME\b|\$\{HOME\})")
 
+_ELSEWHERE = re.compile(r"(?:-\w*C|--(?:dir|cd|chd|work-t|work-dir|root|pref)[\w-]*=?|-D)(.*)", re.DOTALL)
+
 # Commands that look at a folder itself and not at what the files below it say.
 SHALLOW = word_set(
     """ls dir cd pushd popd pwd du df stat test [ tree realpath readlink basename dirname echo printf mkdir touch find fd
-        fdfind file export declare local readonly typeset function set unset exit return true false which type id date mount
-        umount findmnt lsblk ps kill rmdir git make cmake npm pnpm yarn bun node cargo go pip uv pytest python python3 seq sleep
+        fdfind file export declare local readonly typeset function set unset exit return true false which type id date
+        findmnt lsblk ps kill rmdir git make cmake npm pnpm yarn bun node cargo go pip uv pytest python python3 seq sleep
         tput stty read wait jobs"""
 )
 # Commands that go through everything below a folder.
@@ -40,6 +42,17 @@ _DEEP_WITH = {
         "python3": r"http\.server$|zipfile$|tarfile$",
     }.items()
 }
+
+
+def places(command: Simple) -> tuple[str, ...]:
+    """Folders its relative names may count from: where it runs, and what ``-C`` or its like names."""
+    found = list(command.cwds)
+    for at, word in enumerate(command.words[1:], 1):
+        option = _ELSEWHERE.fullmatch(word)
+        goal = (option[1] or (command.words[at + 1] if at + 1 < len(command.words) else "")) if option is not None else ""
+        if goal:
+            found += [goal if goal.startswith("/") else f"{cwd}/{goal}" for cwd in found[:8]]
+    return tuple(found[:32])
 
 
 def goes_deep(command: Simple) -> bool:
@@ -71,4 +84,4 @@ def wanted_paths(command: Simple, home: str) -> tuple[list[str], list[str]]:
         whole += [_HOME.sub(home, piece) for piece in rest if piece.startswith(("/", "~"))]
     if goes_deep(command) and not any("/" in word or word in (".", "..") for word in command.words[1:]):
         whole.append(".")
-    return whole, pieces
+    return list(dict.fromkeys(whole)), list(dict.fromkeys(pieces))

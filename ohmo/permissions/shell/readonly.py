@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable
 
 from ohmo.permissions.patterns import known, word_set
+from ohmo.permissions.shell.git import git_reads_only
 from ohmo.permissions.shell.script import Simple
+from ohmo.permissions.shell.sums import plain_variable
 
 Check = Callable[[tuple[str, ...]], bool]
 
@@ -24,7 +26,7 @@ _FREE = word_set(
 )
 _BAD_OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {  # short letters, long names
     "sort": ("oST", ("output", "compress-program", "files0-from", "temporary-directory")),
-    "tree": ("o", ("output",)),
+    "tree": ("oR", ("output",)),
     "file": ("CmzZ", ("compile", "magic-file", "uncompress")),
     "rg": ("z", ("pre", "hostname-bin", "search-zip")),
     "shuf": ("o", ("output",)),
@@ -40,28 +42,25 @@ _SED_PART = (
     rf"{_SED_PLACE}?(?:,(?:{_SED_PLACE}|\+\d+))?\s*!?[pdq=]|s([/|#,])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*"
 )
 _SED_SCRIPT = re.compile(rf"(?:{_SED_PART})(?:;\s*{_SED_PLACE}?(?:,{_SED_PLACE})?\s*[pdq=])*;?")
-_AWK_BAD = re.compile(r"system|getline|[|>@]|close|fflush|\bENVIRON\b|-f")
+_AWK_BAD = re.compile(r"system|getline|[|>@]|close|fflush|\b(ENVIRON|ARG[CV]|SYMTAB)\b|-f")
+_IP_SHOWS = re.compile(
+    r"(-(\d|s|d|j|p|o|br|brief|c|color|json|pretty|details|stats|statistics|oneline|human|h)\s)*"
+    r"(a|addr|address|l|link|r|ro|route|n|neigh|neighbour|ru|rule|maddr|netns)(\s(sh|show|ls|list|lst)(\s.*)?)?"
+)
 _FIND_BAD = re.compile(r"-(exec|execdir|ok|okdir|delete|fprint0?|fprintf|fls|files0-from)$")
-_GIT_FREE = word_set(
-    """status log show diff shortlog blame annotate describe rev-parse rev-list ls-files ls-tree cat-file name-rev merge-base
-        cherry whatchanged count-objects show-ref for-each-ref var version help check-ignore check-attr diff-tree diff-index
-        diff-files grep"""
-)
-_GIT_BAD = re.compile(
-    r"--(output|ext-diff|textconv|open-files-in-pager|upload-pack|exec|filters|no-index|help|web|man|info|path-format-exec)\b.*|-O.*|-o.*"
-)
 
 
 def reads_only(command: Simple) -> bool:
     """Whether the simple command changes nothing and runs nothing else."""
-    if command.opaque or any(name not in HARMLESS_VARIABLES for name in command.assigned if command.words):
+    harmless = HARMLESS_VARIABLES if command.words[:1] != ("read",) else HARMLESS_VARIABLES | {"IFS"}
+    if command.opaque or any(name not in harmless for name in command.assigned if command.words):
         return False
     if any(redirect.kind == "write" and redirect.target not in HARMLESS_TARGETS for redirect in command.redirects):
         return False
     if any(redirect.target.startswith(("/dev/tcp/", "/dev/udp/")) for redirect in command.redirects):
         return False
     if not command.words:
-        return all(_plain_variable(name) for name in command.assigned)
+        return all(plain_variable(name) for name in command.assigned)
     words = command.words
     name = words[0].removeprefix("/usr/bin/").removeprefix("/bin/")
     if "/" in name or not known(name):
@@ -72,11 +71,6 @@ def reads_only(command: Simple) -> bool:
     if check is not None:
         return check(words[1:])
     return name in _FREE and not _has_bad_option(name, words[1:])
-
-
-def _plain_variable(name: str) -> bool:
-    """A variable of the script's own; PATH, IFS, LD_PRELOAD, GIT_* and their like change what programs do."""
-    return bool(name) and re.fullmatch(r"[a-z_][a-z0-9_]*|[A-Z]", name) is not None
 
 
 def _has_bad_option(name: str, arguments: tuple[str, ...]) -> bool:
@@ -98,7 +92,9 @@ def _has_bad_option(name: str, arguments: tuple[str, ...]) -> bool:
 
 
 def _operands(arguments: tuple[str, ...]) -> list[str]:
-    return [word for word in arguments if not word.startswith("-")]
+    """``-`` is one (standard input), and so is everything after ``--``."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return [word for word in arguments[:end] if not word.startswith("-") or word == "-"] + list(arguments[end + 1 :])
 
 
 def _sure(*checks: Check) -> Check:
@@ -146,51 +142,6 @@ def _date(arguments: tuple[str, ...]) -> bool:
     return True
 
 
-def _git(arguments: tuple[str, ...]) -> bool:
-    at = 0
-    while at < len(arguments) and arguments[at].startswith("-"):
-        if arguments[at] == "-C":
-            at += 2
-        elif arguments[at] in ("--no-pager", "--no-optional-locks", "--literal-pathspecs", "-P"):
-            at += 1
-        else:
-            return arguments[at:] == ("--version",)
-    if at >= len(arguments):
-        return False
-    verb, rest = arguments[at], arguments[at + 1 :]
-    if any(_GIT_BAD.fullmatch(word) for word in rest) and not (verb == "ls-files" and "-o" in rest):
-        return False
-    if verb in _GIT_FREE:
-        return not (verb == "var" and rest != ("-l",)) and verb != "help"
-    match verb:
-        case "branch":
-            return (
-                all(
-                    re.fullmatch(r"-[avrl]+|--(list|all|remotes|show-current|merged|no-merged|contains|sort=.*|format=.*|points-at)", w)
-                    for w in rest[:1]
-                )
-                and (not rest or rest[0].startswith("-"))
-                and not any(re.match(r"-[dDmMcCuf]|--(delete|move|copy|set|unset|edit|force|create|track)", w) for w in rest)
-                and (not _operands(rest) or rest[0] in ("--list", "-l", "--merged", "--no-merged", "--contains", "--points-at"))
-            )
-        case "tag":
-            return not rest or (
-                rest[0] in ("-l", "--list", "-n") and not any(re.match(r"-[adfsmFu]|--(delete|force|sign|edit)", w) for w in rest)
-            )
-        case "remote":
-            return rest in ((), ("-v",), ("--verbose",)) or rest[:1] == ("get-url",)
-        case "config":
-            return rest[:1] in (("--get",), ("--get-all",), ("--list",), ("-l",), ("get",), ("list",)) and "--edit" not in rest
-        case "stash":
-            return rest[:1] in (("list",), ("show",))
-        case "reflog":
-            return not rest or rest[0] == "show" or rest[0].startswith("-")
-        case "worktree" | "submodule" | "notes":
-            return (rest[:1] in (("list",), ("status",)) and verb != "submodule") or rest[:1] == ("status",)
-        case _:
-            return False
-
-
 def _first(*words: str) -> Check:
     return lambda arguments: arguments[:1] != () and arguments[0] in words
 
@@ -203,6 +154,23 @@ def _no_operands(arguments: tuple[str, ...]) -> bool:
     return not _operands(arguments)
 
 
+def _reads_into_plain_names(arguments: tuple[str, ...]) -> bool:
+    """``read PATH`` changes what runs next, and a subscript of a name may run a command."""
+    at = 0
+    while at < len(arguments) and arguments[at].startswith("-"):
+        if re.fullmatch(r"-[ers]*[dnNtpu]", arguments[at]):
+            at += 1
+        elif not re.fullmatch(r"-[ersa]+|--|-[ers]*[dnNtu].+", arguments[at]):
+            return False
+        at += 1
+    return all(plain_variable(word) for word in arguments[at:])
+
+
+def _sure_test(arguments: tuple[str, ...]) -> bool:
+    """``-v`` evaluates the subscript of a name."""
+    return not any(word == "-v" and not plain_variable(name) for word, name in itertools.pairwise(arguments))
+
+
 _CHECKS: dict[str, Check] = {
     "find": _sure(_find),
     "sed": _sure(_sed),
@@ -210,7 +178,7 @@ _CHECKS: dict[str, Check] = {
     "gawk": _sure(_awk),
     "mawk": _sure(_awk),
     "date": _sure(_date),
-    "git": _sure(_git),
+    "git": _sure(git_reads_only),
     "sort": _sure(_options("sort")),
     "rg": _sure(_options("rg")),
     "tree": _sure(_options("tree")),
@@ -218,12 +186,10 @@ _CHECKS: dict[str, Check] = {
     "uniq": _sure(lambda arguments: len(_operands(arguments)) <= 1),  # the second names the output
     "xxd": _sure(lambda arguments: len(_operands(arguments)) <= 1 and not any(re.match(r"-r|--?rev", word) for word in arguments)),
     "diff": _sure(lambda arguments: not any(word.startswith("--output") for word in arguments)),
-    "hostname": _sure(_no_operands, lambda arguments: not any(re.match(r"-[Fb]|--(file|boot)", word) for word in arguments)),
-    "ip": _sure(
-        lambda arguments: (
-            not any(word in ("add", "del", "delete", "set", "flush", "change", "replace", "exec", "-batch", "-b") for word in arguments)
-        )
+    "hostname": _sure(
+        lambda arguments: all(re.fullmatch(r"-[aAdfiIsy]+|--(fqdn|long|short|domain|ip-address)", word) for word in arguments)
     ),
+    "ip": _sure(lambda arguments: _IP_SHOWS.fullmatch(" ".join(arguments)) is not None),
     "ps": _sure(
         lambda arguments: not any(re.fullmatch(r"[a-zA-Z]*e[a-zA-Z]*", word) for word in arguments[:1])
     ),  # BSD "e" shows environments
@@ -236,13 +202,16 @@ _CHECKS: dict[str, Check] = {
         _first("ls", "list", "outdated", "view"), _only_options("--all", "-a", "--depth", "--json", "-g", "--global", "--long", "--prod")
     ),
     "docker": _sure(_first("ps", "images", "version")),
-    "systemctl": _sure(_first("status", "is-active", "is-enabled", "list-units", "list-timers", "list-unit-files")),
+    "systemctl": _sure(
+        _first("status", "is-active", "is-enabled", "list-units", "list-timers", "list-unit-files"),
+        lambda arguments: not any(re.match(r"-\w*[HM]|--(h|ma|r|i)", word) for word in arguments),
+    ),
     "journalctl": _sure(
         lambda arguments: (
-            not any(re.match(r"--(vacuum|rotate|flush|sync|setup|update|relinquish|smart|cursor-file)", word) for word in arguments)
+            not any(re.match(r"--(v|ro|f[il]|sy|se|up|r[el]|sm|cursor-f|cursor-?$|m|n?h?amespace|im)", word) for word in arguments)
         )
     ),
-    "dmesg": _sure(_no_operands, lambda arguments: not any(re.match(r"-[cCDEn]|--(clear|read-clear|console)", word) for word in arguments)),
+    "dmesg": _sure(_no_operands, lambda arguments: not any(re.match(r"-\w*[cCDEn]|--(cl|read|co)", word) for word in arguments)),
     "command": lambda arguments: arguments[:1] in (("-v",), ("-V",)),
     "set": _sure(lambda arguments: all(re.fullmatch(r"[-+][euxo]+|pipefail|errexit|nounset", word) for word in arguments)),
     "export": lambda arguments: not arguments,
@@ -250,4 +219,8 @@ _CHECKS: dict[str, Check] = {
     "env": _sure(lambda arguments: not arguments),
     "history": lambda arguments: not arguments,
     "sleep": _sure(),
+    "read": _sure(_reads_into_plain_names),
+    "wait": _sure(lambda arguments: all(re.fullmatch(r"%?\d+|-n", word) for word in arguments)),
+    "test": _sure_test,
+    "[": _sure_test,
 }

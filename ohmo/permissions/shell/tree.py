@@ -12,6 +12,9 @@ from tree_sitter import Language, Node, Parser
 _LANGUAGE = Language(tree_sitter_bash.language())
 _SECONDS = 0.5  # of this thread's processor time for parsing: a busy machine changes no verdict
 _CHUNK, _SHORT = 1 << 16, 1000  # of source handed over at once, of source that cannot take long
+ASSIGNING = frozenset({"read", "mapfile", "readarray", "printf", "getopts", "let", "unset"})
+_PIECES = frozenset({"word", "concatenation", "simple_expansion", "expansion", "string", "raw_string", "number", "command_substitution"})
+_EXPANSIONS = frozenset({"command_substitution", "arithmetic_expansion", "expansion"})
 
 
 class TooLong(Exception):
@@ -40,6 +43,10 @@ def torn(root: Node) -> bool:
         if node.type == "command":
             for left, right in itertools.pairwise(children):
                 if left.end_byte == right.start_byte and right.type not in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
+                    return True
+        elif node.type not in ("concatenation", "string", "heredoc_body"):
+            for left, right in itertools.pairwise(children):
+                if left.end_byte == right.start_byte and left.type in (*_PIECES, "variable_assignment") and right.type in _PIECES:
                     return True
         query += [child for child in children if child.child_count]
     return False
@@ -72,3 +79,32 @@ def joined_lines(text: str) -> str:
         return match[0] if escaped or any(start <= at < end for start, end in kept) else match[1]
 
     return _JOIN.sub(one, text)
+
+
+def overlooked(body: Node, text: str) -> bool:
+    """The grammar takes backquotes in a here-document for text, and what stands first in one with indented lines too."""
+    inside = [(each.start_byte - body.start_byte, each.end_byte - body.start_byte) for each in below(body, _EXPANSIONS)]
+    for match in re.finditer(r"(\\*)(`|\$[({\[])", text):
+        at = len(text[: match.start(2)].encode("utf-8", "surrogatepass"))
+        if len(match[1]) % 2 == 0 and not any(start <= at < end for start, end in inside):
+            return True
+    return False
+
+
+def assigned_below(node: Node) -> dict[str, bool]:
+    """Names a loop may assign, also through builtins that take names; True: only ever numbers."""
+    names: dict[str, bool] = {}
+    for each in below(node, frozenset({"variable_assignment", "command"})):
+        text = (each.text or b"").decode("utf-8", "replace")
+        if each.type == "variable_assignment":
+            value = each.child_by_field_name("value")
+            number = value is not None and value.type in ("arithmetic_expansion", "number") and "+=" not in text
+            for name in re.findall(r"^\w+", text):
+                names[name] = number and names.get(name, True)
+        elif text.split(maxsplit=1)[:1] and text.split(maxsplit=1)[0] in (*ASSIGNING, "command", "builtin"):
+            names.update(dict.fromkeys(re.findall(r"[A-Za-z_]\w*", text), False))
+    return names
+
+
+def changes_folder(node: Node) -> bool:
+    return any(re.match(rb"(cd|pushd|popd|chdir)\b", each.text or b"") for each in below(node, frozenset({"command"})))

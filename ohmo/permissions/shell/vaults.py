@@ -34,6 +34,7 @@ _TELLS: dict[str, str] = {  # program: what its arguments, joined by spaces, loo
     "ltrace": r".*-p.*",
     "ps": r"(?!-)\w*e\w*( .*)?|.*\benviron\b.*|.* (?!-)[a-z]*e[a-z]*w*|-E.*",
     "pargs": r".*-e.*",
+    "ohmo": r".*\b(approvals (approve|deny)|pairing (approve|revoke)|config (show|edit)|backup|restore|store|service (stop|un)|init)\b.*",
     "systemctl": r".*show-environment.*",
     "debugfs": r".*",
     "xfs_db": r".*",
@@ -47,6 +48,8 @@ def gives_secrets(simple: Simple) -> bool:
     if name.startswith(("docker-credential-", "git-credential-")):
         return True
     words = simple.words[1:]
+    if name.startswith("python") and words[:2] == ("-m", "ohmo"):
+        name, words = "ohmo", words[2:]
     if name == "git":
         return "credential" in words or any(word.startswith("credential-") for word in words)
     form = _PATTERNS.get(name)

@@ -6,48 +6,22 @@ import itertools
 import pwd
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from ohmo.permissions.patterns import ANY, SOME, word_set
+from ohmo.permissions.patterns import ANY, SOME
+from ohmo.permissions.shell.scope import MOST, Scope
+from ohmo.permissions.shell.sums import sure_expansion, sure_subscript, sure_sum
 
 _OPEN, _COMMA, _CLOSE, _SPLIT, _TILDE, _SET, _TES = "\ue010", "\ue011", "\ue012", "\ue013", "\ue014", "\ue015", "\ue016"
 _SETS = re.compile("\ue015[^\ue015\ue016/]+\ue016")
 PRIVATE = re.compile("[\ue000-\uf8ff]")
 _MARKS = {"*": SOME, "?": SOME, "[": _SET, "]": _TES, "{": _OPEN, ",": _COMMA, "}": _CLOSE}
-_MOST = 64  # alternatives of one word; more are "anything"
 _LONGEST = 100_000  # characters of one word: what doubles itself stops here
-_NUMBERS = word_set("? # $ ! RANDOM SECONDS UID EUID PPID LINENO BASHPID EPOCHSECONDS SHLVL COLUMNS LINES")
-_NUMBERS_ONLY = re.compile(r"[0-9]+")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:%@+=-]*")
 _RANGE = re.compile(r"[^\ue010\ue011\ue012]*\.\.[^\ue010\ue011\ue012]*")
 _ANSI = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
 _ANSI_LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-
-
-@dataclass(slots=True)
-class Scope:
-    """What is known at one place of the script. ``variables``: possible values; absent: nobody knows."""
-
-    home: str
-    cwds: tuple[str, ...]
-    variables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-
-    def copy(self) -> Scope:
-        return Scope(self.home, self.cwds, dict(self.variables))
-
-    def assign(self, name: str, values: tuple[str, ...]) -> None:
-        """A value may or may not have been replaced (branches, failed commands), so the old ones stay possible."""
-        both = tuple(dict.fromkeys((*self.variables.get(name, ()), *values)))
-        self.variables[name] = both if len(both) <= _MOST else (ANY,)
-
-    def value(self, name: str) -> tuple[str, ...]:
-        if name in self.variables:
-            return self.variables[name]
-        if name in _NUMBERS or (_NUMBERS_ONLY.fullmatch(name) is not None and name == "0"):
-            return ("0",)
-        return {"HOME": (self.home,), "PWD": self.cwds, "IFS": (" ",), "TMPDIR": ("/tmp",)}.get(name, (ANY,))  # noqa: S108
 
 
 Inside = Callable[[Node, Scope], tuple[str, ...]]
@@ -55,10 +29,10 @@ Inside = Callable[[Node, Scope], tuple[str, ...]]
 
 
 class Words:
-    """``inside`` is called for every command or process substitution met on the way."""
+    """``inside`` is called for every command or process substitution met on the way, ``unsure`` for a sum or an expansion that may run commands."""
 
-    def __init__(self, inside: Inside) -> None:
-        self._inside = inside
+    def __init__(self, inside: Inside, unsure: Callable[[str, Scope], None]) -> None:
+        self._inside, self._unsure = inside, unsure
 
     def fields(self, node: Node, scope: Scope) -> list[str]:
         """The arguments a word becomes: none, one or several."""
@@ -72,7 +46,7 @@ class Words:
         for raw in self._raw(node, scope):
             for word in _braces(raw):
                 found += [_finished(piece, scope) for piece in _split(word)]
-        return found if len(found) <= _MOST * 16 else [ANY]
+        return found if len(found) <= MOST * 16 else [ANY]
 
     def single(self, node: Node, scope: Scope) -> tuple[str, ...]:
         """Possible values without splitting: what an assignment or a redirection makes of a word."""
@@ -103,10 +77,10 @@ class Words:
                 self._inside(node, scope)
                 return ("/dev/null",)
             case "arithmetic_expansion":
-                self.visit(node, scope)
+                self.computed(node, scope)
                 return (SOME,)
             case "expansion":
-                self.visit(node, scope)
+                self._expanded(node, scope)
                 text = _text(node)
                 return tuple(map(_splittable, scope.value(text[2:-1]))) if re.fullmatch(r"\$\{\w+\}", text) else (ANY,)
             case "$":
@@ -116,12 +90,43 @@ class Words:
                 return (ANY,)
 
     def visit(self, node: Node, scope: Scope) -> None:
-        """Finds substitutions below a node whose own value nobody needs."""
+        """Finds substitutions and sums below a node whose own value nobody needs."""
         for child in node.children:
             if child.type in ("command_substitution", "process_substitution"):
                 self._inside(child, scope)
+            elif child.type == "arithmetic_expansion":
+                self.computed(child, scope)
+            elif child.type == "expansion":
+                self._expanded(child, scope)
+            elif child.type == "subscript":
+                self.subscript(child, scope)
             else:
                 self.visit(child, scope)
+
+    def outputs(self, node: Node, scope: Scope) -> Inside:
+        """Judges all substitutions below once, and answers what each may print."""
+        found: dict[int, tuple[str, ...]] = {}
+        queue = [node]
+        while queue:
+            for child in queue.pop().children:
+                if child.type in ("command_substitution", "process_substitution"):
+                    found[child.start_byte] = self._inside(child, scope)
+                else:
+                    queue.append(child)
+        return lambda each, _: found.get(each.start_byte, (ANY,))
+
+    def computed(self, node: Node, scope: Scope) -> None:
+        if not sure_sum(node, scope, self.outputs(node, scope)):
+            self._unsure(_text(node), scope)
+
+    def subscript(self, node: Node, scope: Scope) -> None:
+        if not sure_subscript(node, scope, self.outputs(node, scope)):
+            self._unsure(_text(node), scope)
+
+    def _expanded(self, node: Node, scope: Scope) -> None:
+        self.visit(node, scope)
+        if not sure_expansion(node, scope):
+            self._unsure(_text(node), scope)
 
     def _string(self, node: Node, scope: Scope) -> tuple[str, ...]:
         text = node.text or b""
@@ -151,7 +156,7 @@ def _product(parts: list[tuple[str, ...]]) -> tuple[str, ...]:
     count = 1
     for part in parts:
         count *= max(1, len(part))
-    if count > _MOST or sum(len(part[0]) for part in parts if part) > _LONGEST:
+    if count > MOST or sum(len(part[0]) for part in parts if part) > _LONGEST:
         return (ANY,)
     return tuple("".join(pieces) for pieces in itertools.product(*parts))
 
@@ -196,10 +201,10 @@ def _ansi(text: str) -> str:
 
 def _braces(word: str) -> list[str]:
     """Unquoted ``{a,b}`` become alternatives; ``{1..9}`` something unknown inside one component."""
-    if word.count(_OPEN) > _MOST:
+    if word.count(_OPEN) > MOST:
         return [ANY]
-    found = list(itertools.islice(_alternatives(word), _MOST + 1))
-    return found if len(found) <= _MOST else [ANY]
+    found = list(itertools.islice(_alternatives(word), MOST + 1))
+    return found if len(found) <= MOST else [ANY]
 
 
 def _alternatives(word: str) -> Iterator[str]:
@@ -236,7 +241,7 @@ def _finished(word: str, scope: Scope) -> str:
     """Tilde, and marks that turned out to mean nothing."""
     if _TILDE in word:
         homes = scope.value("HOME")
-        word = re.sub(f"{_TILDE}([A-Za-z0-9_.-]*|\\+)", lambda match: _home_of(match[1], homes, scope), word)
+        word = re.sub(f"{_TILDE}(\\+|[A-Za-z0-9_.-]*)", lambda match: _home_of(match[1], homes, scope), word)
     if _SET in word or _TES in word:
         word = _SETS.sub(SOME, word).replace(_SET, "[").replace(_TES, "]")
     return word.replace(_OPEN, "{").replace(_COMMA, ",").replace(_CLOSE, "}")
@@ -246,7 +251,7 @@ def _home_of(user: str, homes: tuple[str, ...], scope: Scope) -> str:
     if not user:
         return homes[0] if len(homes) == 1 else ANY
     if user in ("+", "-"):
-        return scope.cwds[0] if user == "+" and len(scope.cwds) == 1 else ANY
+        return scope.cwds[0] if user == "+" and len(scope.cwds) == 1 and "PWD" not in scope.variables else ANY
     try:
         return pwd.getpwnam(user).pw_dir
     except KeyError:

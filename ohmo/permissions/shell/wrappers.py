@@ -3,56 +3,73 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from typing import Literal
 
 from channels.record import record
 from ohmo.permissions.patterns import ANY, known, word_set
 
 SHELLS = word_set("sh bash dash zsh ksh ash mksh rbash fish csh tcsh")
 _MULTI = frozenset({"busybox", "toybox"})
-# options that take a value, by wrapper; everything else that starts with "-" is a flag
+# Options that take a value, by wrapper: letters, then long names. Everything else that starts with "-" is a flag.
 _VALUED: dict[str, str] = {
-    "sudo": "-u -g -h -p -C -T -R -D -U -r -t --user --group --host --prompt --chdir --chroot",
-    "doas": "-u -C",
-    "env": "-u -C -S --unset --chdir --split-string",
-    "timeout": "-k -s --kill-after --signal",
-    "nice": "-n --adjustment",
-    "ionice": "-c -n -p -P -u",
-    "stdbuf": "-i -o -e",
-    "xargs": "-a -d -E -I -L -n -P -s --arg-file --delimiter --replace --max-args --max-procs --max-lines --max-chars",
-    "parallel": "-j -a --jobs --colsep -I --arg-file",
-    "strace": "-o -e -p -s -u",
-    "ltrace": "-o -e -p -s -u",
-    "flock": "-w -E --timeout",
-    "chrt": "-T -P -D",
+    "sudo": "ugphCTRDUrt user group host prompt chdir chroot role type close-from command-timeout other-user",
+    "doas": "uC",
+    "env": "uCa unset chdir argv0",
+    "timeout": "ks kill-after signal",
+    "nice": "n adjustment",
+    "ionice": "cnpPu class classdata pid",
+    "stdbuf": "ioe input output error",
+    "xargs": "adEILnPs arg-file delimiter max-args max-procs max-lines max-chars replace",
+    "parallel": "jaIN jobs arg-file colsep",
+    "strace": "oepsu output",
+    "ltrace": "oepsu output",
+    "flock": "wE timeout conflict-exit-code",
+    "chrt": "TPD",
     "taskset": "",
-    "unshare": "",
-    "nsenter": "-t --target",
-    "chroot": "",
-    "script": "-c --command",
-    "watch": "-n --interval",
-    "time": "-o -f",
-    "setpriv": "",
-    "systemd-run": "-p -u --unit --property",
+    "unshare": "RwSG map-user map-group map-users map-groups root wd setuid setgid",
+    "nsenter": "tSG target setuid setgid",
+    "chroot": "- userspec groups",
+    "watch": "n interval",
+    "time": "of output format",
+    "setpriv": "- reuid regid ruid euid rgid egid groups inh-caps ambient-caps bounding-set securebits",
+    "systemd-run": "puHME unit property slice setenv description uid gid nice working-directory host machine on-active",
     "bwrap": "",
-    "runuser": "-u -g",
+    "exec": "a",
+    "runuser": "ugG user group",
+    "cpulimit": "lpe limit",
+    "prlimit": "",
+    "numactl": "NmCiplw",
 }
-_SIMPLE = ("nohup", "setsid", "exec", "command", "builtin", "then", "!", "unbuffer", "catchsegv", "eatmydata", "fakeroot", "torsocks")
-_SKIP_FIRST = frozenset({"timeout", "taskset", "chroot", "flock", "chrt"})  # one operand of their own before the command
+_SIMPLE = word_set(
+    """nohup setsid command builtin then ! unbuffer catchsegv eatmydata fakeroot torsocks dbus-run-session xvfb-run firejail proot
+        ssh-agent caffeinate entr"""
+)
+_OPERANDS = {"timeout": 1, "taskset": 1, "chroot": 1, "flock": 1, "chrt": 1, "gosu": 1, "su-exec": 1, "faketime": 1}  # before the command
+_CODE = {  # options whose value is shell source: letter, long name
+    "env": ("S", "split-string"),
+    "su": ("c", "command"),
+    "runuser": ("c", "command"),
+    "script": ("c", "command"),
+    "flock": ("c", "command"),
+}
 TRANSPARENT = frozenset(
     {"nohup", "time", "timeout", "nice", "ionice", "stdbuf", "command", "builtin", "setsid"}
 )  # add no power of their own
-WRAPPERS = frozenset(_VALUED) | frozenset(_SIMPLE) | _MULTI
+WRAPPERS = frozenset(_VALUED) | _SIMPLE | _MULTI | frozenset(_OPERANDS) | frozenset(_CODE)
+_LOADER = re.compile(r"ld-(linux|musl)[\w.-]*")
+_LATER = "$ohmo_later"  # an argument nobody knows yet, inside shell source
 
 
 @record
 class Inner:
-    """``words``: a command as arguments. ``code``: shell source. ``opaque``: something runs that nobody can name."""
+    """``words``: a command as arguments. ``code``: shell source. ``opaque``: something runs that nobody can name.
+    ``when``: the code runs in a shell of its own, in this one now (``eval``), or in this one after anything else (``trap``)."""
 
     words: tuple[str, ...] = ()
     code: str | None = None
     opaque: str = ""
     assigned: tuple[str, ...] = ()
+    when: Literal["apart", "here", "later"] = "apart"
 
 
 def inner_commands(words: tuple[str, ...], stdin: str) -> list[Inner]:
@@ -61,36 +78,70 @@ def inner_commands(words: tuple[str, ...], stdin: str) -> list[Inner]:
     if name in SHELLS:
         return [_shell(words, stdin)]
     if name in ("eval", "trap"):
-        rest = words[1:2] if name == "trap" else words[1:]
-        return (
-            [Inner(code=" ".join(rest)) if known(" ".join(rest)) else Inner(opaque=f"{name} runs text that is only known later")]
-            if rest
-            else []
-        )
+        return _in_this_shell(name, words)
     if name in ("source", "."):
         return [Inner(opaque="source runs a file inside this shell")]
     if name in ("alias", "enable", "hash", "shopt", "coproc", "complete", "bind", "mapfile", "readarray") and len(words) > 1:
         return [Inner(opaque=f"{name} changes what later words mean")]
     if name in ("find", "fd", "fdfind"):
         return _find(words)
-    if name in ("su", "ssh", "script") and "-c" in words[:-1]:
-        return [Inner(code=words[words.index("-c") + 1])]
     if name in ("at", "batch", "crontab", "ssh", "gdb", "docker", "podman", "kubectl"):
         return []
+    if _LOADER.fullmatch(name):
+        return [Inner(_after_options(words[1:]))]
     if name in WRAPPERS:
         return [_wrapped(name, words)]
     return []
 
 
+def tails(words: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Every command a wrapper may run, however its options are read: for what forbids, not for what allows."""
+    if not words or words[0].rpartition("/")[2].casefold() not in WRAPPERS:
+        return []
+    return [(words[at].rpartition("/")[2], *words[at + 1 : at + 200]) for at in range(1, min(len(words), 40))]
+
+
+def transparent(words: tuple[str, ...]) -> bool:
+    """Whether the wrapper adds no power of its own: the system's program, and no option that writes a file."""
+    name = words[0].removeprefix("/usr/bin/").removeprefix("/bin/") if words else ""
+    return name in TRANSPARENT and not (name == "time" and any(word.startswith("-") and word != "-p" for word in words[1:2]))
+
+
+def _after_options(words: tuple[str, ...]) -> tuple[str, ...]:
+    at = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
+    return words[at:]
+
+
+def _in_this_shell(name: str, words: tuple[str, ...]) -> list[Inner]:
+    rest = words[2:] if words[1:2] == ("--",) else words[1:]
+    code = " ".join(rest[:1] if name == "trap" else rest)
+    if not rest:
+        return []
+    if not known(code):
+        return [Inner(opaque=f"{name} runs text that is only known later")]
+    return [Inner(code=code, when="later" if name == "trap" else "here")]
+
+
 def _shell(words: tuple[str, ...], stdin: str) -> Inner:
-    for at, word in enumerate(words[1:], 1):
+    code = skip = False
+    for word in words[1:]:
         if not known(word):
             return Inner(opaque="a shell runs something that is only known later")
-        if re.fullmatch(r"[-+][A-Za-z]*c[A-Za-z]*", word):
-            rest = [each for each in words[at + 1 :] if not re.fullmatch(r"[-+][A-Za-z]+", each)]
-            return Inner(code=rest[0]) if rest and known(rest[0]) else Inner(opaque="sh -c runs text that is only known later")
-        if not word.startswith(("-", "+")):
+        if skip:
+            skip = False
+        elif word.startswith("--command="):
+            return Inner(code=word.partition("=")[2])
+        elif word in ("--rcfile", "--init-file", "--command"):
+            skip, code = word != "--command", code or word == "--command"
+        elif re.fullmatch(r"[-+][A-Za-z]+", word):
+            code = code or (word[0] == "-" and "c" in word)
+            skip = word[-1] in "oO"
+        elif code and word != "--":
+            return Inner(code=word)
+        elif not word.startswith(("-", "+")):
             return Inner() if word not in ("-", "/dev/stdin", "/dev/null") else Inner(opaque="a shell reads commands from its input")
+    if code:
+        return Inner(opaque="sh -c runs text that is only known later")
     if words[1:] and set(words[1:]) <= {"--version", "--help"}:
         return Inner()
     if stdin == "text":
@@ -101,8 +152,9 @@ def _shell(words: tuple[str, ...], stdin: str) -> Inner:
 def _find(words: tuple[str, ...]) -> list[Inner]:
     found: list[Inner] = []
     for at, word in enumerate(words):
-        if word in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"):
-            rest: list[str] = []
+        attached = re.match(r"--exec(?:-batch)?=|-[xX](?=.)", word) if words[0].rpartition("/")[2] != "find" else None
+        if attached is not None or word in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"):
+            rest: list[str] = [word[attached.end() :]] if attached is not None else []
             for each in words[at + 1 :]:
                 if each in (";", "+"):
                     break
@@ -114,20 +166,18 @@ def _find(words: tuple[str, ...]) -> list[Inner]:
 def _wrapped(name: str, words: tuple[str, ...]) -> Inner:
     if name in _MULTI:
         return Inner(words[1:])
-    valued = set(_VALUED.get(name, "").split())
-    skip = 1 if name in _SKIP_FIRST else 0
+    if name == "command" and words[1:2] in (("-v",), ("-V",)):
+        return Inner()
+    skip = _OPERANDS.get(name, 0) if name not in ("su", "script") else len(words)
     assigned: list[str] = []
     at = 1
     while at < len(words):
         word = words[at]
-        if name == "env" and (word in ("-S", "--split-string") or word.startswith(("-S", "--split-string="))):
-            return Inner(code=" ".join((word.removeprefix("--split-string=").removeprefix("-S"), *words[at + 1 :])))
-        if name == "command" and word in ("-v", "-V"):
-            return Inner()
-        if word in valued:
-            at += 2
-        elif word.startswith("-") and word != "-":
-            at += 1
+        if word.startswith("-") and (word != "-" or name in ("env", "su")):
+            taken, code = _option(name, word)
+            if code is not None:
+                return _source(code, words[at + 1 :], more=name == "env")
+            at += taken
         elif name in ("env", "sudo", "doas", "nohup") and re.fullmatch(r"\w+=.*", word, re.DOTALL):
             assigned.append(word.partition("=")[0])
             at += 1
@@ -136,12 +186,43 @@ def _wrapped(name: str, words: tuple[str, ...]) -> Inner:
             at += 1
         else:
             break
-    rest = words[at:]
+    return _run(name, words[at:], tuple(assigned), words)
+
+
+def _run(name: str, rest: tuple[str, ...], assigned: tuple[str, ...], words: tuple[str, ...]) -> Inner:
     if not rest:
-        return Inner(assigned=tuple(assigned))
-    if name in ("xargs", "parallel"):
+        return Inner(assigned=assigned)
+    if name == "watch" and not any(re.fullmatch(r"-\w*x\w*|--exec", word) for word in words):
+        return _source(" ".join(rest), ())
+    if name == "parallel":
+        if rest[0].startswith(":::"):
+            return Inner(opaque="parallel runs its arguments as commands")
+        line = " ".join(rest[: next((at for at, word in enumerate(rest) if word.startswith(":::")), len(rest))])
+        return _source(line.replace("{}", _LATER) if "{}" in line else f"{line} {_LATER}", ())
+    if name == "xargs":
         rest = (*(each.replace("{}", ANY) for each in rest), ANY)
-    return Inner(rest, assigned=tuple(assigned))
+    return Inner(rest, assigned=assigned)
 
 
-Unwrap = Callable[[tuple[str, ...], str], list[Inner]]
+def _option(name: str, word: str) -> tuple[int, str | None]:
+    """How many words the option takes, and the shell source it holds: "" when that is the next word."""
+    letters, _, longs = _VALUED.get(name, "").partition(" ")
+    letter, long = _CODE.get(name, ("", " "))
+    if word.startswith("--"):
+        given, equals, value = word[2:].partition("=")
+        if given and long.startswith(given):
+            return 1, value
+        return (2 if given and not equals and any(each.startswith(given) for each in longs.split()) else 1), None
+    for at, each in enumerate(word[1:], 1):
+        if each == letter:
+            return 1, word[at + 1 :]
+        if each in letters:
+            return (1 if word[at + 1 :] else 2), None
+    return 1, None
+
+
+def _source(code: str, after: tuple[str, ...], *, more: bool = False) -> Inner:
+    """``more``: the words after the source belong to it."""
+    whole = [*([code] if code else []), *after]
+    text = " ".join(whole if more else whole[:1])
+    return Inner(code=text) if known(text) else Inner(opaque="it runs text that is only known later")
