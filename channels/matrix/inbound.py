@@ -21,6 +21,9 @@ Event = Mapping[str, Any]
 FILES = {"m.file", "m.image", "m.audio", "m.video"}
 SPOKEN = {"m.room.message", "m.reaction", "m.room.redaction"}
 SAID = {"m.text", "m.emote", "m.location", *FILES}  # m.notice is what bots say to people; bots do not answer it
+# MSC3955, "Automated event mixin", under its unstable name: a program said it. Not m.notice: clients ring for none of those (Push Rules,
+# .m.rule.suppress_notices), and a person who is asked, or waits for a report, wants to hear of it.
+AUTOMATED = "org.matrix.msc1767.automated"
 _PILL = re.compile(r"https://matrix\.to/#/([^\"'?\s<>]+)")
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000
 
@@ -79,8 +82,8 @@ class Lens:
     def address(self, topic: str | None) -> Address:
         return Address("matrix", self.me, ChatId(self.room.id), None if topic is None else TopicId(topic))
 
-    def person(self, user: str) -> Person:
-        return Person(PersonId(user), clean(self.room.members.get(user) or localpart(user)))
+    def person(self, user: str, *, bot: bool = False) -> Person:
+        return Person(PersonId(user), clean(self.room.members.get(user) or localpart(user)), bot)
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -183,7 +186,7 @@ def _inbound(event: Event, content: Mapping[str, Any], lens: Lens, known: Origin
     to_us = known is not None and known.sender == lens.me
     mentioned = _mentions_us(content, body, lens)
     topic = _topic(content)
-    person = lens.person(_text(event, "sender"))
+    person = lens.person(_text(event, "sender"), bot=content.get(AUTOMATED) is True or content.get("m.automated") is True)
     message = MessageId(_text(event, "event_id"))
     return Inbound(
         key=message,

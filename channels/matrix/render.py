@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from channels.cleaning import clean
 from channels.contract import Choice, MessageId, Outbound, Part
+from channels.matrix.inbound import AUTOMATED
 from channels.text import between_characters, parse, plain, split_markdown
 
 if TYPE_CHECKING:
@@ -118,11 +119,12 @@ def _content(source: str, mentions: Sequence[str]) -> Json:
         "format": "org.matrix.custom.html",
         "formatted_body": _with_pills(to_html(source), mentions),
         "m.mentions": {},
+        AUTOMATED: True,
     }
 
 
 def _plain_content(text: str) -> Json:
-    return {"msgtype": "m.text", "body": text, "m.mentions": {}}
+    return {"msgtype": "m.text", "body": text, "m.mentions": {}, AUTOMATED: True}
 
 
 def _relation(outbound: Outbound, *, first: bool) -> Json:
@@ -141,7 +143,7 @@ def _edit(room: str, target: MessageId, content: Json) -> Part:
     """Mentions of an edit ring again only outside of ``m.new_content``; an answer that replaces its draft should."""
     new = {key: value for key, value in content.items() if key != "m.relates_to"}
     outer = {"msgtype": "m.text", "body": f"* {content['body']}", "m.mentions": content["m.mentions"], "m.new_content": new}
-    outer["m.relates_to"] = {"rel_type": "m.replace", "event_id": target}
+    outer |= {AUTOMATED: True, "m.relates_to": {"rel_type": "m.replace", "event_id": target}}
     return Part("edit", _payload(room, outer), target)
 
 
@@ -155,6 +157,7 @@ def _file(outbound: Outbound, path: Path) -> Part:
         "filename": name,
         "info": {"mimetype": media_type},
         "m.mentions": {},
+        AUTOMATED: True,
     }
     relation = _relation(outbound, first=not outbound.text)
     if relation:

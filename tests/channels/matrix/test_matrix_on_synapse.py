@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.contract import Address, Attachment, ChatId, Edited, Options, Outbound, PersonId, Reacted
+from channels.contract import Address, Attachment, ChatId, Edited, Inbound, Options, Outbound, PersonId, Reacted
 from channels.errors import AuthFailed, NotReady, Rejected
 from channels.matrix.adapter import Matrix
 from channels.matrix.client import Pace
@@ -205,6 +205,26 @@ async def test_what_the_bot_itself_and_other_bots_say_is_not_heard(rig: MatrixRi
         await rig.post({"msgtype": "m.notice", "body": "a bot's words"})
         await rig.says("marker")
         assert (await texts(context, 2, task))[1:] == ["marker"]
+
+
+@pytest.mark.fault(69)
+async def test_two_of_us_in_one_room_know_each_other_for_programs(rig: MatrixRig, context: FakeContext, tmp_path: Path) -> None:
+    """So that the house ignores the other one, or pauses after ten turns (``bots: answer``); a person is none."""
+    one, hers = rig.channel(), rig._account("ada")
+    other = Matrix(MatrixSettings(homeserver=rig.proxy.url, user=hers.user, access_token=hers.token), Options())
+    address = await place(rig, one, context)
+    heard = FakeContext(tmp_path / "other")
+    (tmp_path / "file.txt").write_text("x")
+    async with live(other, heard) as task:
+        async with live(one, context):
+            (receipt,) = await deliver(one, Outbound(address, "from the one"))
+            await deliver(one, Outbound(address, "changed", replaces=(receipt,)), "b" * 22)
+            await deliver(one, Outbound(address, "as it is", plain=True), "c" * 22)
+            await deliver(one, Outbound(address, "", files=(tmp_path / "file.txt",)), "d" * 22)
+        await rig.says("from a person", person="bob", chat="group")
+        await texts(heard, 4, task)
+    said = {arrival.text or "file": arrival.person.bot for arrival in heard.arrivals if isinstance(arrival, Inbound)}
+    assert said == {"from the one": True, "as it is": True, "file": True, "from a person": False}
 
 
 @pytest.mark.fault(31)

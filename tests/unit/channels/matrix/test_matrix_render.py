@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.contract import Address, ChatId, Choice, MessageId, Outbound, Part, PersonId, Receipt, TopicId
+from channels.matrix.inbound import AUTOMATED
 from channels.matrix.render import LARGEST, MARK, mark, render, revision, to_html
 
 PLACE = Address("matrix", "@ohmo:e.org", ChatId("!r"))
@@ -130,7 +131,7 @@ def test_what_the_model_thought_becomes_a_quote() -> None:
 
 
 def test_plain_text_has_no_markup_at_all() -> None:
-    assert only(Outbound(PLACE, "**a** <b>", plain=True)) == {"msgtype": "m.text", "body": "**a** <b>", "m.mentions": {}}
+    assert only(Outbound(PLACE, "**a** <b>", plain=True)) == {"msgtype": "m.text", "body": "**a** <b>", "m.mentions": {}, AUTOMATED: True}
 
 
 def test_choices_stand_below_as_words() -> None:
