@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -53,8 +54,8 @@ class Wizard:
         self._environ, self._asking = environ, asking
         self._manifests: Mapping[str, Manifest] = discover().manifests
 
-    def run(self, wishes: Wishes, *, test: bool, service: bool | None) -> int:
-        """0; 1 when the files stand but a test failed."""
+    def run(self, wishes: Wishes, *, test: bool, service: bool | None, deaf: bool = False) -> int:
+        """0; 1 when the files stand but a test failed. ``deaf``: nobody can be asked, though nothing says that nothing should be."""
         home = find_home(self._environ)
         taken = self._taken_over(home, wishes)
         self._refuse_foreign(home, taken)
@@ -68,6 +69,10 @@ class Wizard:
         else:
             done = furnish(home, answers, taken.pages, taken.notes, texts, beside=True, imported=taken.answers.secrets)
         self._report(done, said=wishes != Wishes())
+        if deaf and wishes == Wishes():
+            click.echo(
+                "note    standard input is no terminal, so nothing was asked and nothing read from it; every step has a flag: ohmo init --help"
+            )
         for line in taken.told if taken is not None else ():
             click.echo(f"note    {line}")
         fine = self._tested(home, answers) if test else True
@@ -140,10 +145,12 @@ class Wizard:
         names += [name for name in given if name not in names]
         if self._asking and not names and not [name for name in old.channels if name != "web"]:
             offered = [name for name in platforms.NAMES if name in self._manifests]
-            said = click.prompt(
-                f"Chat platforms, with spaces between ({' '.join(offered)}; empty: only the browser)", default="", show_default=False
+            names = click.prompt(
+                f"Chat platforms, with spaces between ({' '.join(offered)}; empty: only the browser)",
+                default="",
+                show_default=False,
+                value_proc=partial(_some_of, offered),
             )
-            names = [name for name in said.split() if name in offered]
         channels: dict[str, Mapping[str, Value]] = {}
         secrets: dict[str, str] = {}
         for name in names:
@@ -220,16 +227,15 @@ class Wizard:
     # the owner
     def _owner(self, wishes: Wishes, old: Answers) -> Answers:
         for owner in wishes.owner:
-            channel, colon, who = owner.partition(":")
-            if not colon or not channel or not who or any(c in owner for c in '"\\\n'):
+            if not _is_owner(owner):
                 raise click.UsageError(f"--owner {owner!r}: expected CHANNEL:ID, for example slack:U123")
         if wishes.owner or old.owner or not self._asking or not [name for name in old.channels if name != "web"]:
             return Answers(owner=wishes.owner)
         click.echo(
             "Owner: who hears of trouble and may do everything. Not known yet? Write to the bot: it answers with a code for ohmo pairing approve; /whoami shows the id."
         )
-        said = click.prompt("Owner, as CHANNEL:ID (empty: later)", default="", show_default=False).strip()
-        return Answers(owner=(said,) if ":" in said else ())
+        said = click.prompt("Owner, as CHANNEL:ID (empty: later)", default="", show_default=False, value_proc=_owner)
+        return Answers(owner=(said,) if said else ())
 
     def _defaults(self, answers: Answers) -> Answers:
         return answers if "web" in answers.channels else replace(answers, channels={**answers.channels, "web": {}})
@@ -297,6 +303,28 @@ class Wizard:
             done = subprocess.run([sys.executable, "-m", "ohmo", "service", verb], check=False)  # noqa: S603 - our own command
             if done.returncode != 0:
                 raise click.ClickException(f"ohmo service {verb} failed; the files stand, ohmo run starts it in the foreground")
+
+
+def _some_of(offered: Sequence[str], said: str) -> list[str]:
+    """What somebody typed; a name that is none is asked for again, not left out."""
+    names = [name.lower() for name in said.replace(",", " ").split()]
+    for name in names:
+        if name not in offered:
+            close = nearest(name, offered)
+            raise click.UsageError(f"{name}: there is no such platform" + (f", did you mean {close}?" if close else ""))
+    return names
+
+
+def _owner(said: str) -> str:
+    """``CHANNEL:ID``, or nothing."""
+    if (said := said.strip()) and not _is_owner(said):
+        raise click.UsageError(f"{said!r}: expected CHANNEL:ID, for example slack:U123")
+    return said
+
+
+def _is_owner(said: str) -> bool:
+    channel, _, who = said.partition(":")
+    return bool(channel and who) and not any(c in said for c in '"\\\n')
 
 
 def _values(written: tuple[str, ...]) -> dict[str, dict[str, str]]:

@@ -33,5 +33,6 @@ _CHANNELS = ("slack", "discord", "telegram", "feishu", "matrix")
 def COMMAND(ctx: click.Context, *, test: bool, service: bool | None, yes: bool, **wishes: object) -> None:  # noqa: N802 - the name every command file exports
     from ohmo.cli.wizard import Wishes, Wizard
 
-    wizard = Wizard(os.environ, asking=sys.stdin.isatty() and not yes)
-    ctx.exit(wizard.run(Wishes(**wishes), test=test, service=service))  # pyright: ignore[reportArgumentType]
+    heard = sys.stdin.isatty()
+    wizard = Wizard(os.environ, asking=heard and not yes)
+    ctx.exit(wizard.run(Wishes(**wishes), test=test, service=service, deaf=not heard and not yes))  # pyright: ignore[reportArgumentType]

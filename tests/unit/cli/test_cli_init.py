@@ -228,7 +228,10 @@ def test_a_person_at_a_terminal_is_asked(home: Path) -> None:
         env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb"},
     )  # fmt: skip
     os.close(follower)
-    answers = [(b"provider", "offline"), (b"platforms", "telegram"), (b"Bot token", TOKEN), (b"Owner, as", "telegram:7"), (b"service", "n")]
+    answers = [
+        (b"provider", "offline"), (b"platforms", "telegramm"), (b"platforms", "telegram"), (b"Bot token", TOKEN), (b"Owner, as", "7"),
+        (b"Owner, as", "telegram:7"), (b"service", "n"),
+    ]  # fmt: skip
     said = b""
     while True:
         try:
@@ -249,6 +252,16 @@ def test_a_person_at_a_terminal_is_asked(home: Path) -> None:
     assert found["owner"] == ["telegram:7"]
     assert TOKEN in (home / ".env").read_text()
     assert b"BotFather" in said
+    assert b"telegramm: there is no such platform, did you mean telegram?" in said, "a typing mistake left the platform out"
+    assert b"'7': expected CHANNEL:ID" in said
+
+
+def test_answers_in_a_pipe_are_not_dropped_without_a_word(home: Path) -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "ohmo", "init", "--no-test"], input="offline\ntelegram\n", capture_output=True, text=True, timeout=60, check=True, cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    assert "every step has a flag: ohmo init --help" in said.stdout
 
 
 def test_hostile_files_of_openharness_take_nothing_over(tmp_path: Path) -> None:
