@@ -74,6 +74,29 @@ def signed(hook: Webhook, body: bytes = BODY, at: datetime = NOW, **more: str) -
 HOOK = Webhook("ci", "s3cret", prompt="build {{build.id}} of {{repo}}: {{build.steps.1}}{{nothing}}")
 
 
+@pytest.mark.parametrize(
+    ("header", "before", "behind"), [(TIMESTAMP, "0", ""), (TIMESTAMP, "00", ""), (SIGNATURE, "", "\xa0"), (SIGNATURE, "\u2003", "")]
+)
+async def test_the_same_request_written_another_way_is_not_another_one(header: str, before: str, behind: str) -> None:
+    """Who copied a request could send it again: the number and the signature were the same, its name was not."""
+    house = House()
+    hooks = house.hooks(HOOK)
+    await hooks.take(HOOK, signed(HOOK), BODY)
+    again = signed(HOOK)
+    with pytest.raises(NotSigned):
+        await hooks.take(HOOK, {**again, header: f"{before}{again[header]}{behind}"}, BODY)
+    assert len(house.wakes) == 1
+
+
+async def test_a_header_that_nobody_signed_makes_no_new_request_of_an_old_one() -> None:
+    house = House()
+    hook = Webhook("hub", "s3cret", style="github", prompt="{{repo}}")
+    hooks = house.hooks(hook)
+    proof = {"X-Hub-Signature-256": "sha256=" + hmac.new(b"s3cret", BODY, hashlib.sha256).hexdigest()}
+    await hooks.take(hook, proof, BODY)
+    assert (await hooks.take(hook, {**proof, TIMESTAMP: "1", SIGNATURE: "x"}, BODY)).duplicate
+
+
 async def test_a_signed_request_becomes_one_wake() -> None:
     house = House()
     hooks = house.hooks(HOOK)
