@@ -13,7 +13,7 @@ from pathlib import Path
 from channels.contract import Address, ChatId, Inbound, MessageId, Outbound, Part, Person, PersonId, Receipt
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import ModelStep, Text, UserStep
-from ohmo.contracts.store import Claim, PartState, PostRow, Seat
+from ohmo.contracts.store import Claim, End, PartState, PostRow, Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
 from ohmo.store.sqlite import SqliteStore, open_sqlite
@@ -53,7 +53,7 @@ async def whole(store: SqliteStore, claim: Claim) -> None:
     work = await store.work(claim, new_id(), collect=False, step=told)
     assert work is not None
     post = PostRow(new_id(), "message", Outbound(claim.address, TEXT))
-    await store.finish(claim, work.turn, [ANSWER], [post], state="done")
+    await store.finish(claim, work.turn, [ANSWER], [post], End("done"))
     await store.sending(post.id, [PartState(Part("post", TEXT))])
     await store.sent(post.id, [PartState(Part("post", TEXT), Receipt(MessageId("1")))])
 

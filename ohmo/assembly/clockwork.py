@@ -17,7 +17,7 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import BadJob, JobSpec
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.reports import ThreadInfo
-from ohmo.contracts.store import Accepted, Card, Store, ThreadSettings
+from ohmo.contracts.store import Accepted, Card, Ruling, Store, ThreadSettings
 from ohmo.cron.alarm import WallAlarm
 from ohmo.cron.desk import CronDesk, DeskParts, Door
 from ohmo.cron.incidents import Incidents
@@ -78,7 +78,7 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
         close = closing(seams.new_id, "Withdrawn: the job was removed")
         while asked := [one for one in await store.open_questions() if one.turn in turns and one.state == "asked"]:
             for one in asked:  # the next one of the same turn is asked when this one has ended
-                await store.answer(one.ask.id, "denied", person="owner", word="the job was removed", card=cards, closing=close)
+                await store.answer(Ruling(one.ask.id, "denied", "owner", "the job was removed"), card=cards, closing=close)
 
     async def tell(once: str, text: str) -> None:
         if not await links.notices.tell(once, text, once=once) and not links.notices.knows(once):

@@ -12,7 +12,8 @@ from channels.record import record
 from ohmo.bus import MessageBus
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import Event
-from ohmo.contracts.store import Accepted, Asked, Card, Hint, PersonRow, Scope, Store, ThreadSettings
+from ohmo.contracts.questions import Scope
+from ohmo.contracts.store import Accepted, Asked, Card, Hint, PersonRow, Ruling, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
 from ohmo.gateway import pairing
 from ohmo.gateway.access import Access
@@ -56,9 +57,8 @@ class HouseApprovals:
         scope = remembered(asked, scope) if asked is not None else scope
         note = "Denied" if verdict == "denied" else f"Allowed ({scope})" if not word else word[:200]
         grant = await self.granting.grant(asked, scope) if verdict == "allowed" else None
-        found = await self.store.answer(
-            approval, verdict, person=person, word=word, scope=scope, grant=grant, card=self.cards, closing=closing(self.new_id, note)
-        )
+        ruling = Ruling(approval, verdict, person, word, scope, grant)
+        found = await self.store.answer(ruling, card=self.cards, closing=closing(self.new_id, note))
         self.failpoint("approval.granted")
         return found
 

@@ -17,6 +17,7 @@ from ohmo.assembly.seams import Seams
 from ohmo.bus import MessageBus
 from ohmo.bus.bus import Seated
 from ohmo.config.load import Config
+from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Accepted, CursorSave, Store
 from ohmo.gateway.access import Access
@@ -60,6 +61,7 @@ class Knot:
     def address(self, channel: str, rest: str) -> Address | None:
         return self.board.address(channel, rest) if self.board is not None else None
 
+    @in_writer
     def grown(self, draft: str) -> str | None:
         return self.board.drafted(draft) if self.board is not None else None
 

@@ -13,6 +13,7 @@ from channels.record import record
 from ohmo.assembly.agent import AgentParts
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import OhmoError
+from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, ToolResult, UserStep
 from ohmo.contracts.reports import ArrivalInfo, Replay, Reports, StepInfo, ThreadInfo
 from ohmo.contracts.store import Claim, Store, ThreadSettings, Work
@@ -203,5 +204,6 @@ async def _unanswered(digest: str) -> None:  # noqa: ARG001
     return
 
 
+@in_writer
 def _never(arrival: Arrival) -> UserStep:
     raise AssertionError(f"a replay takes nothing from a mailbox: {arrival!r:.60}")

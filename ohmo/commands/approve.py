@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ohmo.commands.contract import MEMBERS, Command, Decide, Desk, Effect, Order, Reply, RunNow
-from ohmo.contracts.store import Scope
+from ohmo.contracts.questions import Scope
 
 _SCOPES: dict[str, Scope] = {"": "once", "once": "once", "session": "session", "always": "always"}
 

@@ -10,9 +10,10 @@ from typing import Literal, Protocol
 
 from channels.contract import Address
 from channels.record import record
+from ohmo.contracts.questions import Scope
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.status import HouseStatus
-from ohmo.contracts.store import Asked, Lapsed, Scope, ThreadSettings
+from ohmo.contracts.store import Asked, Lapsed, ThreadSettings
 from ohmo.sessions.said import is_steering
 
 Standing = Literal["guest", "user", "admin", "owner"]

@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import field, replace
 from datetime import datetime
 from typing import Literal, Protocol
 
-from channels.contract import Address, Inbound, Reacted
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival
-from ohmo.contracts.cron import Jobs, Report
+from ohmo.contracts.cron import Jobs
+from ohmo.contracts.inwriter import Card, Closing, Collects, ToContext, ToStep
 from ohmo.contracts.looking import Looking
-from ohmo.contracts.messages import Step, ToolCall, Usage, UserStep
+from ohmo.contracts.messages import Step, Usage, UserStep
 from ohmo.contracts.posts import OutRow, PartState, PostRow
-from ohmo.contracts.tool import Question, Verdict
+from ohmo.contracts.questions import Ask, Asked, Grant, Lapsed, Ruling
+from ohmo.contracts.tool import Verdict
+from ohmo.contracts.turns import Claim, End, ThreadSettings, Work
 
 Kind = Literal["message", "wake", "edit", "reaction", "answer", "command"]
 Ending = Literal["answered", "merged", "noted", "refused", "stopped", "superseded", "dead"]
 Role = Literal["asking", "guest", "user", "admin", "owner", "revoked"]
-Scope = Literal["once", "session", "always"]
-
-
-@record
-class ThreadSettings:
-    """What a person chose for one thread; None: the configuration's default."""
-
-    mode: Literal["default", "plan", "full_auto"] | None = None
-    model: str | None = None
-    busy: Literal["queue", "steer", "interrupt", "collect"] | None = None
-    workspace: str | None = None
-    title: str | None = None
-
-    def over(self, older: ThreadSettings) -> ThreadSettings:
-        """These choices, and the older ones where nothing was chosen now."""
-        chosen = {name: value for name in ("mode", "model", "busy", "workspace", "title") if (value := getattr(self, name)) is not None}
-        return replace(older, **chosen)
 
 
 @record
@@ -85,75 +69,6 @@ class Pending:
 
 
 @record
-class Claim:
-    """The right to write one thread; every write states its generation."""
-
-    thread: str
-    generation: int
-    until: float  # monotonic seconds, a second early
-    owner: str
-    address: Address = field(compare=False)
-    session_seq: int = field(default=0, compare=False)  # steps from here on are the present session
-    settings: ThreadSettings = field(default=ThreadSettings(), compare=False)
-
-
-@record
-class Work:
-    """One turn and what it took from the mailbox, revisions applied."""
-
-    turn: str
-    starts: int  # 1 + process deaths that interrupted it
-    attempts: int  # exceptions that ended an earlier try
-    arrivals: tuple[Arrival, ...]
-    resumed: bool
-    steps: tuple[tuple[int, Step], ...] = ()  # of a new turn: what was said, with its numbers
-
-
-@record
-class Ask:
-    """One question of a turn; its id is also the id of its card's row in the outbox."""
-
-    id: str
-    call: str
-    question: Question
-    cwd: str
-
-
-@record
-class Lapsed:
-    """A permission that nobody gave in time, and the call that was refused for it. ``job``: whose run asked; "" when it was none, or is forgotten."""
-
-    asked: Asked
-    call: ToolCall
-    job: str = ""
-
-
-@record
-class Asked:
-    """An open question. ``address`` is the thread's place."""
-
-    ask: Ask
-    thread: str
-    turn: str
-    address: Address
-    person: str  # on whose behalf the turn runs
-    state: Literal["queued", "asked"]
-    deadline: datetime | None
-    asked_at: datetime | None
-
-
-@record
-class Grant:
-    """A remembered permission. ``scope``: a session id (thread.session_seq), a workspace path, or "*"."""
-
-    id: str
-    scope: str
-    rule: str
-    person: str
-    at: datetime
-
-
-@record
 class PersonRow:
     """Who somebody is. ``code_hash`` and ``expires`` only while ``asking`` (pairing)."""
 
@@ -177,14 +92,6 @@ class Hint:
     account: str = ""
 
 
-Card = Callable[[Asked], PostRow]
-"""Makes the card of a question; pure; the row's id must be the question's id."""
-Closing = Callable[[OutRow], PostRow]
-"""Makes the row that takes the place of a draft or card whose turn or question ended otherwise; pure."""
-ToStep = Callable[[Arrival], UserStep]
-"""What the model is told about an arrival; pure."""
-ToContext = Callable[[Sequence[Inbound | Reacted]], UserStep | None]
-"""What it is told of words that were not said to it, oldest first; pure. None: nothing of them."""
 NOT_ADDRESSED = "not addressed"
 """Reason of a noted message that may be handed over as context; any other reason keeps it from the model."""
 
@@ -241,7 +148,7 @@ class Threads(Protocol):
         turns: Sequence[str],
         *,
         ttl: float,
-        collect: Callable[[Claim], bool],
+        collect: Collects,
         step: ToStep,
         context: ToContext | None = None,
         idle: float | None = None,
@@ -272,14 +179,11 @@ class Threads(Protocol):
         """Questions, the first one's card, turn state and the release of the lease in one transaction. One question is open per thread."""
 
     async def finish(
-        self, claim: Claim, turn: str, steps: Sequence[Step], posts: Sequence[PostRow], *,
-        state: Literal["done", "failed", "stopped"], reason: str = "", usage: Usage | None = None,
-        report: Report | None = None,
-    ) -> tuple[int, ...]:  # fmt: skip
-        """Steps, posts, usage, the turn's end, the arrivals' endings (done: first answered, others merged; failed: dead; stopped: stopped)
-        and the release of the lease in one transaction; returns the numbers of the steps. The first post into the turn's own thread takes
-        the place of the turn's draft, if there is one that was or may have been sent; a draft that was not is dropped. With a ``report`` the
-        occurrences of the turn's wakes end too."""
+        self, claim: Claim, turn: str, steps: Sequence[Step], posts: Sequence[PostRow], end: End, *, usage: Usage | None = None
+    ) -> tuple[int, ...]:
+        """Steps, posts, usage, the turn's end, the arrivals' endings and the release of the lease in one transaction; returns the numbers of the
+        steps. The first post into the turn's own thread takes the place of the turn's draft, if there is one that was or may have been sent; a draft
+        that was not is dropped."""
         ...
 
     async def interrupt(self, claim: Claim, turn: str, closing: Closing) -> None:
@@ -306,22 +210,10 @@ class Approvals(Protocol):
     """Questions, and who may do what."""
 
     async def answer(
-        self,
-        approval: str,
-        verdict: Literal["allowed", "denied"],
-        *,
-        person: str,
-        word: str = "",
-        scope: Scope = "once",
-        grant: Grant | None = None,
-        arrival: tuple[str, int] | None = None,
-        posts: Sequence[PostRow] = (),
-        late: Sequence[PostRow] = (),
-        card: Card,
-        closing: Closing,
+        self, ruling: Ruling, *, posts: Sequence[PostRow] = (), late: Sequence[PostRow] = (), card: Card, closing: Closing
     ) -> Literal["ok", "late", "unknown"]:
-        """Single use, before its deadline by the store's clock. ok: verdict, grant, ``posts``, the card's closing, and either the next question of
-        the thread is asked or the thread becomes ready. late, unknown: only ``late`` posts. The ``arrival`` ends as answered (refused when late), same transaction."""
+        """Single use, before its deadline by the store's clock. ok: verdict, grant, ``posts``, the card's closing, and either the next question of the
+        thread is asked or the thread becomes ready. late, unknown: only ``late`` posts. The arrival ends as answered (refused when late), same transaction."""
         ...
 
     async def consume(self, claim: Claim, turn: str, call: str, digest: str) -> Verdict | None:

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from channels.contract import Address, ChatId, Clock
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.questions import Scope
 from ohmo.contracts.reports import ThreadInfo
-from ohmo.contracts.store import Scope, ThreadSettings
+from ohmo.contracts.store import ThreadSettings
 from ohmo.control.answers import Refusal, Wanted, answer, body_of
 from ohmo.control.ports import Ports
 from ohmo.ids import NewId

@@ -12,9 +12,10 @@ from channels.record import record
 from channels.web.client import Browser
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import Event
+from ohmo.contracts.questions import Scope
 from ohmo.contracts.reports import Replay, Reports, ThreadInfo
 from ohmo.contracts.status import HouseStatus
-from ohmo.contracts.store import Accepted, Asked, Hint, PersonRow, Scope, ThreadSettings
+from ohmo.contracts.store import Accepted, Asked, Hint, PersonRow, ThreadSettings
 from ohmo.cron.desk import CronDesk
 from ohmo.cron.webhooks import Hooks
 

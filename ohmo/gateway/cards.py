@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from channels.contract import Address, Choice, Outbound
+from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.store import Asked, Card, Closing, OutRow, PostRow
 from ohmo.gateway.errands import Errands
 from ohmo.ids import NewId
 
 
+@in_writer
 def card(asked: Asked) -> PostRow:
     """The card of a question; its row has the question's id, its choices are ``<number>:<id>``."""
     question = asked.ask.question
@@ -26,6 +28,7 @@ def card(asked: Asked) -> PostRow:
 def routed(owner: Callable[[], Address], errands: Errands) -> Card:
     """Cards as above; what a job or a webhook asks, in a thread where nobody sits, goes to its person, else to the owner."""
 
+    @in_writer
     def made(asked: Asked) -> PostRow:
         kind, colon, name = asked.address.chat.partition(":")
         if asked.address.channel != "house" or not colon or kind not in ("cron", "hook"):
@@ -87,6 +90,7 @@ def parse_run(text: str) -> str | None:
 def lapsing(new_id: NewId) -> Closing:
     """Takes the place of a card that nobody answered in time. A permission can still be given, as a new request."""
 
+    @in_writer
     def close(row: OutRow) -> PostRow:
         text = row.row.outbound.text
         if not text.endswith((_PERMISSION, _THUMBS, _DENY)):
@@ -103,6 +107,7 @@ def closing(new_id: NewId, note: str, newest: Callable[[str], str | None] = lamb
     """Takes the place of a draft or card: its text, without buttons and how to answer, and ``note``. ``newest``: how far a draft has grown
     since it was stored."""
 
+    @in_writer
     def close(row: OutRow) -> PostRow:
         said = row.row.outbound
         text = (newest(row.row.id) or said.text) if row.row.kind == "draft" else said.text.rpartition("\n\nAnswer ")[0] or said.text

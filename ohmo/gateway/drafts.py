@@ -20,6 +20,7 @@ from channels.contract import Address, Channel, Outbound, Receipt
 from channels.errors import RateLimited
 from channels.record import record
 from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.store import OutRow, PostRow
 from ohmo.gateway.activity import Activity
 from ohmo.gateway.pace import Pace
@@ -147,9 +148,10 @@ class Drafts:
                 slot.receipt = receipts[0]
                 slot.bell.set()
 
+    @in_writer
     def newest(self, row: str) -> str | None:
         """What a person could read so far of the answer whose draft is ``row``; None: no such turn runs here."""
-        # Called from the store's writer thread: over a copy.
+        # Over a copy: the loop may begin a turn meanwhile.
         return next((slot.text for slot in list(self._slots.values()) if slot.row == row and slot.text.strip()), None)
 
     async def make_way(self, row: OutRow) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from channels.contract import Address
 from channels.record import record
+from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.store import Asked
 
 
@@ -16,7 +17,7 @@ class Errand:
 
 
 class Errands:
-    """Kept up by whoever starts such runs; read from the store's writer thread as well."""
+    """Kept up by whoever starts such runs."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], Errand] = {}
@@ -24,6 +25,7 @@ class Errands:
     def learn(self, thread: Address, errand: Errand) -> None:
         self._known[thread.chat, errand.person] = errand
 
+    @in_writer
     def of(self, asked: Asked) -> Errand | None:
         """None: the owner is asked, or the thread has people of its own."""
         return self._known.get((asked.address.chat, asked.person)) if asked.address.channel == "house" else None

@@ -18,7 +18,7 @@ from channels.errors import Unavailable
 from channels.record import record
 from ohmo.commands.contract import Choose, Command, Decide, Desk, Order, Reply, Restart, RunNow, Standing, Stop, is_order, parse, unknown
 from ohmo.contracts.arrivals import Again, Arrival, Terms, Wake
-from ohmo.contracts.store import Accepted, Asked, Card, Lapsed, PostRow, Seat, Store, ThreadSettings
+from ohmo.contracts.store import Accepted, Asked, Card, Lapsed, PostRow, Ruling, Seat, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
 from ohmo.gateway import pairing
 from ohmo.gateway.access import Access, is_free
@@ -356,10 +356,11 @@ class Intake:
         if asked is not None:
             decision = replace(decision, scope=remembered(asked, decision.scope))
         note = _note(decision, said)
+        grant = await self._granting.grant(asked, decision.scope) if decision.verdict == "allowed" else None
+        here = (accepted.thread, accepted.seq)
+        ruling = Ruling(decision.approval, decision.verdict, said.person.id, decision.word, decision.scope, grant, here)
         outcome = await parts.store.answer(
-            decision.approval, decision.verdict, person=said.person.id, word=decision.word, scope=decision.scope,
-            grant=await self._granting.grant(asked, decision.scope) if decision.verdict == "allowed" else None, arrival=(accepted.thread, accepted.seq),
-            late=[] if quiet else [self._post(said.address, "Too late: this question is closed.")], card=parts.card, closing=closing(parts.new_id, note),
+            ruling, late=[] if quiet else [self._post(said.address, "Too late: this question is closed.")], card=parts.card, closing=closing(parts.new_id, note),
         )  # fmt: skip
         parts.failpoint("approval.granted")
         return outcome == "ok"

@@ -10,6 +10,7 @@ import structlog
 from channels.contract import Address, ChatId, Clock, Outbound
 from channels.errors import Unavailable
 from ohmo.contracts.errors import StoreError
+from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.store import Outbox, PostRow
 from ohmo.ids import NewId
 
@@ -61,6 +62,7 @@ class Notices:
         """The incident has ended; the next one of this name is told at once."""
         self._told.pop(incident, None)
 
+    @in_writer
     def owner_place(self) -> Address:
         """Where the owner reads now."""
         return self._address("")

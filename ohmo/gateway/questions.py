@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from channels.contract import Address, Clock
 from channels.record import record
+from ohmo.contracts.questions import Scope
 from ohmo.contracts.reports import ThreadInfo
-from ohmo.contracts.store import Asked, Grant, Hint, Scope, Store
+from ohmo.contracts.store import Asked, Grant, Hint, Store
 from ohmo.gateway.errands import Errands
 from ohmo.ids import NewId
 

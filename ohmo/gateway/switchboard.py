@@ -17,6 +17,7 @@ from channels.contract import Address, Answer, Attachment, Channel, Clock, Outbo
 from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Unavailable
 from channels.record import record
 from ohmo.contracts.errors import LeaseLost, StoreError
+from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import OutRow, Store
 from ohmo.gateway.delivery import Delivery, DeliveryNews, Sending
@@ -105,6 +106,7 @@ class Switchboard:
             raise NotReady(f"{place.channel} is not connected")
         return await channel.fetch(attachment, into, LARGEST_FETCHED)
 
+    @in_writer
     def drafted(self, row: str) -> str | None:
         """The newest text of a draft that still grows; None: nothing of it is known here."""
         return next((text for drafts in list(self._drafts.values()) if (text := drafts.newest(row)) is not None), None)

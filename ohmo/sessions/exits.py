@@ -12,8 +12,9 @@ from ohmo.contracts.agent import OpenCall
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.events import RunEnding, TurnEnded
+from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.messages import CallResult, Step, ToolCall, ToolResult
-from ohmo.contracts.store import Ask, Claim, Closing, OutRow, PostRow, Work
+from ohmo.contracts.store import Ask, Claim, Closing, End, OutRow, PostRow, Work
 from ohmo.contracts.tool import Question
 from ohmo.engine.executor import summary
 from ohmo.ids import derived
@@ -45,7 +46,7 @@ class Exits:
         posts, report = await self._answer(run, ledger, text or words.NO_ANSWER)
         parts.failpoint("outbox.before")
         steps, spent = ledger.unwritten
-        ledger.written(await parts.store.finish(self._claim, run.turn, steps, posts, state="done", usage=spent, report=report))
+        ledger.written(await parts.store.finish(self._claim, run.turn, steps, posts, End("done", report=report), usage=spent))
         parts.failpoint("outbox.committed")
         self._over(run.turn, "answered", text)
 
@@ -57,7 +58,7 @@ class Exits:
         posts = self._posts(work, f"{partial}\n\n_{words.failed(reason)}_" if partial else words.failed(reason))
         scheduled = is_scheduled(work)
         report = Report(reason, failed=True) if scheduled else None
-        numbers = await self._parts.store.finish(self._claim, work.turn, steps, posts, state="failed", reason=reason, report=report)
+        numbers = await self._parts.store.finish(self._claim, work.turn, steps, posts, End("failed", reason, report))
         if transcript.whole:
             transcript.add(list(zip(numbers, steps, strict=True)))
         self._over(work.turn, "failed", reason)
@@ -68,7 +69,7 @@ class Exits:
         """Before the model was asked: bots among themselves, or a message too old. Stored: turn and messages stopped. Seen: ``text``, if any.
         Restart: nothing."""
         posts = self._posts(run.work, text) if text else []
-        await self._parts.store.finish(self._claim, run.turn, (), posts, state="stopped", reason=reason)
+        await self._parts.store.finish(self._claim, run.turn, (), posts, End("stopped", reason))
         self._over(run.turn, "stopped", reason)
 
     async def interrupted(self, turn: str | None) -> None:
@@ -200,6 +201,7 @@ def closed(calls: Sequence[OpenCall]) -> list[Step]:
 def _standing(closing: Closing, said: str) -> Closing:
     """A parked turn is not over: its draft stands with the words of the step that asks, or what it said first."""
 
+    @in_writer
     def close(row: OutRow) -> PostRow:
         made = closing(row)
         return replace(made, outbound=replace(made.outbound, text=said or row.row.outbound.text))

@@ -9,6 +9,7 @@ from channels.contract import Outbound
 from ohmo.contracts.agent import OpenCall
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.errors import TooLong
+from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, Usage, UserStep
 from ohmo.contracts.provider import ModelRequest, ToolSpec
 from ohmo.contracts.store import PostRow, Store, ToStep
@@ -112,6 +113,7 @@ class TurnLedger:
         self._transcript.add(taken)
         return bool(taken)
 
+    @in_writer
     def _steering(self, arrival: Arrival) -> UserStep:
         return replace(self._step(arrival), source="steer")
 

@@ -13,6 +13,7 @@ import structlog
 from channels.errors import Unavailable
 from ohmo.contracts.agent import Failed
 from ohmo.contracts.errors import Damaged, LeaseLost
+from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.store import Claim, Hint, PostRow, Work
 from ohmo.lifecycle import backoff, failure_of
 from ohmo.sessions.parts import Busy, SessionParts
@@ -215,6 +216,7 @@ class Pool:
         claims = await store.claim(self._owner, limit=limit, ttl=TTL, idle=parts.idle())
         return [Session(claim, parts) for claim in claims], len(claims)
 
+    @in_writer
     def _collects(self, claim: Claim) -> bool:
         return self._parts.busy_in(claim) == "collect"
 

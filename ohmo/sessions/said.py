@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from channels.cleaning import clean
 from channels.contract import Answer, Attachment, Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.messages import Image, Text, UserStep
 from ohmo.media import Media, is_picture
 
@@ -43,6 +44,7 @@ class Teller:
         """``redact`` takes secrets out of what people, files and webhooks say: no model gets them."""
         self._media, self._redact = media, redact
 
+    @in_writer
     def __call__(self, arrival: Arrival) -> UserStep:
         match arrival:
             case Wake():
@@ -64,6 +66,7 @@ class Teller:
             case Answer():
                 return UserStep((Text(self._redact(arrival.choice)),), arrival.person.id, "message")
 
+    @in_writer
     def context(self, heard: Sequence[Inbound | Reacted]) -> UserStep | None:
         """What was said around: the newest that fit, each with its author, framed so that none of it can pass for a request."""
         lines: list[str] = []

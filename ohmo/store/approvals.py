@@ -7,11 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from channels.record import record
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.messages import ModelStep, Step, ToolCall
-from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, Lapsed, PostRow, Scope
+from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Lapsed, PostRow, Ruling
 from ohmo.contracts.tool import Verdict
 from ohmo.store.arrivals import end
 from ohmo.store.codec import column, from_column, read_arrival, read_question, read_step, write_question
@@ -94,26 +93,13 @@ def _go_on(at: Moment, home: Home, turn: str, card: Card) -> Op[None]:
     at.ready(home.thread, home.address.channel, home.address.account)
 
 
-@record
-class Said:
-    """What a person said to a question."""
-
-    approval: str
-    verdict: Literal["allowed", "denied"]
-    person: str
-    word: str
-    scope: Scope
-    grant: Grant | None
-
-
 _ANSWER = """UPDATE approvals SET state = ?, scope = ?, word = ?, person = ?, answered_at = ?
 WHERE id = ? AND state = 'asked' AND deadline > ? RETURNING turn"""
 Outcome = Literal["ok", "late", "unknown"]
 
 
-def answer(
-    at: Moment, said: Said, arrival: tuple[str, int] | None, posts: Sequence[PostRow], late: Sequence[PostRow], card: Card, closing: Closing
-) -> Op[Outcome]:
+def answer(at: Moment, said: Ruling, posts: Sequence[PostRow], late: Sequence[PostRow], card: Card, closing: Closing) -> Op[Outcome]:
+    arrival = said.arrival
     known = yield "SELECT thread FROM approvals WHERE id = ?", (said.approval,)
     if not known:
         return (yield from _too_late(at, arrival, late, "unknown"))

@@ -13,7 +13,7 @@ from ohmo.contracts.errors import Conflict
 from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, StepInfo, ThreadInfo, TurnUsage, UsageTotal, spot_of
-from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, Lapsed, OutRow, PartState, PersonRow, PostRow, Scope
+from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, Lapsed, OutRow, PartState, PersonRow, PostRow, Ruling
 from ohmo.contracts.tool import Verdict
 from ohmo.store.approvals import lapsed_in
 from ohmo.store.memory_tables import Letter, Question, Thread
@@ -63,22 +63,10 @@ class ModelApprovals(ModelTurns):
             self.hint("ready", thread)
 
     async def answer(
-        self,
-        approval: str,
-        verdict: Literal["allowed", "denied"],
-        *,
-        person: str,
-        word: str = "",
-        scope: Scope = "once",
-        grant: Grant | None = None,
-        arrival: tuple[str, int] | None = None,
-        posts: Sequence[PostRow] = (),
-        late: Sequence[PostRow] = (),
-        card: Card,
-        closing: Closing,
+        self, ruling: Ruling, *, posts: Sequence[PostRow] = (), late: Sequence[PostRow] = (), card: Card, closing: Closing
     ) -> Literal["ok", "late", "unknown"]:
-        question = self.tables.questions.get(approval)
-        letter = self.tables.inbox.get(arrival) if arrival is not None else None
+        question = self.tables.questions.get(ruling.approval)
+        letter = self.tables.inbox.get(ruling.arrival) if ruling.arrival is not None else None
         if letter is not None and letter.state == "ended":
             return "unknown" if question is None else "ok" if letter.ending == "answered" else "late"
         with self.transaction() as tables:
@@ -87,12 +75,14 @@ class ModelApprovals(ModelTurns):
                     self.end(letter, "refused", "the question is closed")
                 self.say(sorted((row for row in late if row.id not in tables.posts), key=lambda row: row.id), None)
                 return "unknown" if question is None else "late"
-            tables.questions[approval] = replace(question, state=verdict, scope=scope, word=word, person=person)
-            if grant is not None:
-                tables.grants[grant.id] = grant
+            tables.questions[ruling.approval] = replace(
+                question, state=ruling.verdict, scope=ruling.scope, word=ruling.word, person=ruling.person
+            )
+            if ruling.grant is not None:
+                tables.grants[ruling.grant.id] = ruling.grant
             if letter is not None:
                 self.end(letter, "answered")
-            self.close([approval], closing, question.thread)
+            self.close([ruling.approval], closing, question.thread)
             self.say(posts, question.turn, question.thread)
             self._go_on(question.thread, question.turn, card)
         return "ok"

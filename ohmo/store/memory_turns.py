@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Literal
 
 from channels.contract import Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Arrival, Wake
@@ -17,7 +16,9 @@ from ohmo.contracts.store import (
     Accepted,
     Claim,
     Closing,
+    Collects,
     CursorSave,
+    End,
     Ending,
     Hint,
     Kind,
@@ -188,7 +189,7 @@ class ModelTurns(ModelMailbox):
         turns: Sequence[str],
         *,
         ttl: float,
-        collect: Callable[[Claim], bool],
+        collect: Collects,
         step: ToStep,
         context: ToContext | None = None,
         idle: float | None = None,
@@ -294,16 +295,7 @@ class ModelTurns(ModelMailbox):
             return tuple(numbers)
 
     async def finish(
-        self,
-        claim: Claim,
-        turn: str,
-        steps: Sequence[Step],
-        posts: Sequence[PostRow],
-        *,
-        state: Literal["done", "failed", "stopped"],
-        reason: str = "",
-        usage: Usage | None = None,
-        report: Report | None = None,
+        self, claim: Claim, turn: str, steps: Sequence[Step], posts: Sequence[PostRow], end: End, *, usage: Usage | None = None
     ) -> tuple[int, ...]:
         self.must_hold(claim, turn)
         with self.transaction() as tables:
@@ -317,10 +309,10 @@ class ModelTurns(ModelMailbox):
                 said[own[0]] = replace(said[own[0]], kind="edit", target=drafts[-1])
             self.say(said, turn, claim.thread)
             for n, letter in enumerate(self.taken(turn)):
-                ending: Ending = ("merged" if n else "answered") if state == "done" else "dead" if state == "failed" else "stopped"
-                self.end(letter, ending, "" if state == "done" else reason)
-            self._close_turn(turn, state)
-            self.settle(claim.thread, report)
+                ending: Ending = ("merged" if n else "answered") if end.state == "done" else "dead" if end.state == "failed" else "stopped"
+                self.end(letter, ending, "" if end.state == "done" else end.reason)
+            self._close_turn(turn, end.state)
+            self.settle(claim.thread, end.report)
             self.give_back(claim.thread)
             return tuple(numbers)
 

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Literal
 
-from ohmo.contracts.cron import Report
 from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import Step, Usage, UserStep
 from ohmo.contracts.store import (
@@ -17,7 +16,9 @@ from ohmo.contracts.store import (
     Card,
     Claim,
     Closing,
+    Collects,
     CursorSave,
+    End,
     Ending,
     Grant,
     Lapsed,
@@ -26,7 +27,7 @@ from ohmo.contracts.store import (
     Pending,
     PersonRow,
     PostRow,
-    Scope,
+    Ruling,
     ThreadSettings,
     ToContext,
     ToStep,
@@ -94,7 +95,7 @@ class SqlStore(SqlReports, SqlJobs):
         turns: Sequence[str],
         *,
         ttl: float,
-        collect: Callable[[Claim], bool],
+        collect: Collects,
         step: ToStep,
         context: ToContext | None = None,
         idle: float | None = None,
@@ -123,21 +124,10 @@ class SqlStore(SqlReports, SqlJobs):
         await self._driver.write(lambda at: approvals.park(at, claim, turn, asks, timeout, card, closing), claim.thread)
 
     async def finish(
-        self,
-        claim: Claim,
-        turn: str,
-        steps: Sequence[Step],
-        posts: Sequence[PostRow],
-        *,
-        state: Literal["done", "failed", "stopped"],
-        reason: str = "",
-        usage: Usage | None = None,
-        report: Report | None = None,
+        self, claim: Claim, turn: str, steps: Sequence[Step], posts: Sequence[PostRow], end: End, *, usage: Usage | None = None
     ) -> tuple[int, ...]:
         spent = None if usage is None else (self._new_id(), usage)
-        return await self._driver.write(
-            lambda at: turns.finish(at, claim, turn, steps, posts, (state, reason), spent, report), claim.thread
-        )
+        return await self._driver.write(lambda at: turns.finish(at, claim, turn, steps, posts, end, spent), claim.thread)
 
     async def interrupt(self, claim: Claim, turn: str, closing: Closing) -> None:
         await self._driver.write(lambda at: turns.interrupt(at, claim, turn, closing), claim.thread)
@@ -169,22 +159,9 @@ class SqlStore(SqlReports, SqlJobs):
 
     # people and questions
     async def answer(
-        self,
-        approval: str,
-        verdict: Literal["allowed", "denied"],
-        *,
-        person: str,
-        word: str = "",
-        scope: Scope = "once",
-        grant: Grant | None = None,
-        arrival: tuple[str, int] | None = None,
-        posts: Sequence[PostRow] = (),
-        late: Sequence[PostRow] = (),
-        card: Card,
-        closing: Closing,
+        self, ruling: Ruling, *, posts: Sequence[PostRow] = (), late: Sequence[PostRow] = (), card: Card, closing: Closing
     ) -> Literal["ok", "late", "unknown"]:
-        said = approvals.Said(approval, verdict, person, word, scope, grant)
-        return await self._driver.write(lambda at: approvals.answer(at, said, arrival, posts, late, card, closing))
+        return await self._driver.write(lambda at: approvals.answer(at, ruling, posts, late, card, closing))
 
     async def consume(self, claim: Claim, turn: str, call: str, digest: str) -> Verdict | None:
         return await self._driver.write(lambda at: approvals.consume(at, claim, turn, call, digest), claim.thread)

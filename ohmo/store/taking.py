@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from channels.contract import Edited, Inbound, Reacted
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import Step, UserStep
-from ohmo.contracts.store import Claim, ToContext, ToStep, Work
+from ohmo.contracts.store import Claim, Collects, ToContext, ToStep, Work
 from ohmo.store.arrivals import end
 from ohmo.store.codec import read_arrival
 from ohmo.store.context import overheard
@@ -120,12 +120,7 @@ def work(at: Moment, claim: Claim, turn: str, collect: bool, telling: Telling) -
 
 
 def begin(
-    at: Moment,
-    holder: tuple[str, float, float],
-    turns: Sequence[str],
-    collect: Callable[[Claim], bool],
-    telling: Telling,
-    idle: float | None,
+    at: Moment, holder: tuple[str, float, float], turns: Sequence[str], collect: Collects, telling: Telling, idle: float | None
 ) -> Op[list[tuple[Claim, Work | None]]]:
     """``holder``: owner, seconds of the lease, and the owner's own monotonic deadline."""
     owner, ttl, until = holder

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
 
 from ohmo.contracts.cron import Report
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.messages import Step, Usage
-from ohmo.contracts.store import Claim, Closing, Ending, PostRow
+from ohmo.contracts.store import Claim, Closing, End, Ending, PostRow
 from ohmo.store.codec import column
 from ohmo.store.jobs import settle
 from ohmo.store.numbers import TAKEN, WAITING, Home, find_home, give_back, hold, lock_thread, reserve
@@ -58,8 +57,8 @@ _END_TURN = "UPDATE turns SET state = ?, ended = ?, reason = ? WHERE turn = ?"
 _END_TAKEN = f"UPDATE inbox SET state = 'ended', ending = ?, reason = ?, ended_at = ? WHERE thread = ? AND turn = ? AND {TAKEN}"
 
 
-def end_turn(at: Moment, turn: str, state: Literal["done", "failed", "stopped"], reason: str) -> Op[None]:
-    yield _END_TURN, (state, at.now, column(reason) or None, turn)
+def end_turn(at: Moment, turn: str, how: End) -> Op[None]:
+    yield _END_TURN, (how.state, at.now, column(how.reason) or None, turn)
 
 
 def end_taken(at: Moment, thread: str, turn: str, ending: Ending, reason: str = "") -> Op[None]:
@@ -67,16 +66,9 @@ def end_taken(at: Moment, thread: str, turn: str, ending: Ending, reason: str = 
 
 
 def finish(
-    at: Moment,
-    claim: Claim,
-    turn: str,
-    steps: Sequence[Step],
-    posts: Sequence[PostRow],
-    ended: tuple[Literal["done", "failed", "stopped"], str],
-    usage: tuple[str, Usage] | None,
-    report: Report | None,
+    at: Moment, claim: Claim, turn: str, steps: Sequence[Step], posts: Sequence[PostRow], how: End, usage: tuple[str, Usage] | None
 ) -> Op[tuple[int, ...]]:
-    home, (state, reason) = home_of(claim), ended
+    home = home_of(claim)
     _, numbers = yield from reserve(at, home, posts, len(steps), lambda count: hold(claim, count, turn))
     written = yield from append(at, claim.thread, numbers, turn, steps)
     yield from _spend(at, claim, turn, usage)
@@ -86,7 +78,7 @@ def finish(
     if draft is not None and first is not None and posts[first].target is None:
         posts[first] = replace(posts[first], kind="edit", target=draft)
     yield from speak(at, home, numbers, posts, turn)
-    if state == "done":
+    if how.state == "done":
         yield (
             f"""UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = ? WHERE thread = ? AND seq =
             (SELECT seq FROM inbox WHERE thread = ? AND turn = ? AND {TAKEN} ORDER BY sort, seq LIMIT 1)""",
@@ -94,10 +86,10 @@ def finish(
         )
         yield from end_taken(at, claim.thread, turn, "merged")
     else:
-        yield from end_taken(at, claim.thread, turn, "dead" if state == "failed" else "stopped", reason)
-    yield from end_turn(at, turn, state, reason)
-    if report is not None:
-        yield from settle(at, claim.thread, report)
+        yield from end_taken(at, claim.thread, turn, "dead" if how.state == "failed" else "stopped", how.reason)
+    yield from end_turn(at, turn, how)
+    if how.report is not None:
+        yield from settle(at, claim.thread, how.report)
     yield from give_back(at, claim.thread)
     return tuple(written)
 
@@ -114,7 +106,7 @@ def bury(at: Moment, claim: Claim, reason: str, posts: Sequence[PostRow]) -> Op[
     head = yield _HEAD, (thread,)
     if opened:
         yield from end_taken(at, thread, opened[0][0], "dead", reason)
-        yield from end_turn(at, opened[0][0], "failed", reason)
+        yield from end_turn(at, opened[0][0], End("failed", reason))
     elif head and head[0][1]:
         yield f"{_DEAD} album = ?", (column(reason), at.now, thread, head[0][1])
     elif head:
@@ -130,7 +122,7 @@ def interrupt(at: Moment, claim: Claim, turn: str, closing: Closing) -> Op[None]
     yield from hold(claim, 0, turn)
     yield from close(at, home_of(claim), (yield from open_drafts(turn)), closing)
     yield from end_taken(at, claim.thread, turn, "merged")
-    yield from end_turn(at, turn, "stopped", INTERRUPTED)
+    yield from end_turn(at, turn, End("stopped", INTERRUPTED))
     yield from settle(at, claim.thread, Report(INTERRUPTED, failed=True))
     yield from give_back(at, claim.thread)
 
@@ -201,7 +193,7 @@ def _turn_begun_before(thread: str, seq: int) -> Op[str | None]:
 def _stop_turn(at: Moment, home: Home, turn: str, reason: str, closing: Closing) -> Op[None]:
     # What was said after the command and had been steered into the turn waits again: it must not be lost with it.
     yield f"UPDATE inbox SET state = 'waiting', turn = NULL WHERE thread = ? AND turn = ? AND {TAKEN}", (home.thread, turn)
-    yield from end_turn(at, turn, "stopped", reason)
+    yield from end_turn(at, turn, End("stopped", reason))
     drafts = yield from open_drafts(turn)
     cards = yield "SELECT id FROM approvals WHERE turn = ? AND thread = ? AND state = 'asked'", (turn, home.thread)
     yield (

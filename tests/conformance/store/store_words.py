@@ -25,7 +25,7 @@ from channels.contract import (
 from ohmo.contracts.arrivals import Arrival, Occurrence, Wake
 from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Text, ToolCall, ToolResult, UserStep
 from ohmo.contracts.reports import Reports
-from ohmo.contracts.store import Accepted, Ask, Asked, Claim, OutRow, PartState, PostRow, Seat, Store, Work
+from ohmo.contracts.store import Accepted, Ask, Asked, Claim, End, OutRow, PartState, PostRow, Seat, Store, Work
 from ohmo.contracts.tool import Question
 
 CHAT = Address("slack", "T1", ChatId("C1"))
@@ -169,7 +169,7 @@ class Scene:
         return claim, work
 
     async def finish(self, claim: Claim, turn: str, *posts: PostRow, state: Any = "done", reason: str = "") -> None:
-        await self.store.finish(claim, turn, [model("fine")], posts, state=state, reason=reason)
+        await self.store.finish(claim, turn, [model("fine")], posts, End(state, reason))
 
     async def endings(self, thread: str) -> dict[str, str]:
         """Text of each arrival -> its state or ending."""

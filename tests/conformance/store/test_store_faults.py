@@ -17,6 +17,7 @@ from store_engines import sqlite_store
 from store_words import CHAT, COMMAND, OTHER, Clock, Scene, ask, card, closing, ident, model, result, row, said, told
 
 from ohmo.contracts.messages import Usage
+from ohmo.contracts.store import End, Ruling
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
 from ohmo.store.sql import SqlStore
@@ -66,7 +67,7 @@ async def picture(store: Any) -> Any:
 
 
 CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "finish": lambda s, c, t: s.finish(c, t, [model("x")], [row("final"), row("copy", at=OTHER)], state="done"),
+    "finish": lambda s, c, t: s.finish(c, t, [model("x")], [row("final"), row("copy", at=OTHER)], End("done")),
     "record": lambda s, c, t: s.record(c, t, [model("", ["1"]), result("1")], posts=[row("p")], usage=Usage("m", "turn", 1, 1, 1, 1, 1)),
     "park": lambda s, c, t: s.park(c, t, [ask("q1", "1"), ask("q2", "2")], timeout=5, card=card, closing=closing),
     "interrupt": lambda s, c, t: s.interrupt(c, t, closing),
@@ -111,6 +112,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from store_words import Clock, closing, ident, model, part, row, said, told, CHAT
 from channels.contract import Address, ChatId
+from ohmo.contracts.store import End, Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
 from ohmo.store.sqlite import open_sqlite
@@ -140,14 +142,13 @@ async def main() -> None:
                 return
             post = row(new_id(), " ".join(a.text for a in work.arrivals), at=claim.address)
             await store.record(claim, work.turn, [model("thinking")])
-            await store.finish(claim, work.turn, [model("done")], [post], state="done")
+            await store.finish(claim, work.turn, [model("done")], [post], End("done"))
             await store.sending(post.id, [part()])
             await store.sent(post.id, [part(receipt="r")])
             print("out", post.id, flush=True)
 
         await asyncio.gather(answer(), *(speak(chat) for chat in range(6)))
 
-from ohmo.contracts.store import Seat
 SEAT = Seat("", "message")
 asyncio.run(main())
 """
@@ -204,7 +205,7 @@ async def test_two_answers_at_once_are_one(scene: Scene) -> None:
     await scene.hear(said("a"))
     claim, work = await scene.begin()
     await scene.store.park(claim, work.turn, [ask("q", "1")], timeout=60, card=card, closing=closing)
-    calls = [scene.store.answer(ident("q"), v, person="ada", card=card, closing=closing) for v in ("allowed", "denied", "allowed")]
+    calls = [scene.store.answer(Ruling(ident("q"), v, "ada"), card=card, closing=closing) for v in ("allowed", "denied", "allowed")]
     assert sorted(await asyncio.gather(*calls)) == ["late", "late", "ok"]
 
 

@@ -10,6 +10,7 @@ from store_words import BIRTH, CHAT, COMMAND, OTHER, WAKE, Scene, closing, model
 from channels.contract import Address
 from ohmo.contracts.arrivals import Occurrence, Wake
 from ohmo.contracts.cron import JobBody, JobRow, JobSpec, OccurrenceRow, Passed, Report
+from ohmo.contracts.store import End
 
 NINE, TEN, NOON = BIRTH + timedelta(hours=9), BIRTH + timedelta(hours=10), BIRTH + timedelta(hours=12)
 
@@ -80,7 +81,7 @@ async def test_an_occurrence_ends_with_its_turn(scene: Scene) -> None:
     claim, work = await scene.begin()
     assert (await scene.store.claimed())[0].turn == work.turn
     scene.clock.tick(60)
-    await scene.store.finish(claim, work.turn, [model("all is well")], [row("p")], state="done", report=Report("", "all is well", "d1"))
+    await scene.store.finish(claim, work.turn, [model("all is well")], [row("p")], End("done", report=Report("", "all is well", "d1")))
     begun = BIRTH + timedelta(seconds=5)
     ended = begun + timedelta(seconds=60)
     assert await scene.store.occurrences("id-brief") == [
@@ -93,7 +94,7 @@ async def test_a_failed_or_stopped_run_is_a_failed_occurrence_with_its_reason(sc
     await scene.store.save_job(job())
     await scene.hear(due(NINE), seat=WAKE)
     claim, work = await scene.begin()
-    await scene.store.finish(claim, work.turn, (), (), state="failed", reason="no model", report=Report("no model", failed=True))
+    await scene.store.finish(claim, work.turn, (), (), End("failed", "no model", Report("no model", failed=True)))
     await scene.hear(due(TEN, following=NOON), seat=WAKE)
     stop = (await scene.hear(said("/stop"), seat=COMMAND))[0]
     await scene.store.stop(stop.thread, stop.seq, person="ada", fresh=False, posts=(), closing=closing)
@@ -107,12 +108,12 @@ async def test_a_dead_run_that_is_brought_back_is_the_same_occurrence(scene: Sce
     await scene.store.save_job(job())
     await scene.hear(due(NINE), seat=WAKE)
     claim, work = await scene.begin()
-    await scene.store.finish(claim, work.turn, (), (), state="failed", reason="no model", report=Report("no model", failed=True))
+    await scene.store.finish(claim, work.turn, (), (), End("failed", "no model", Report("no model", failed=True)))
     assert await scene.store.retry_arrival(claim.thread, 1)
     again = (await scene.store.claimed())[0]
     assert (again.due, again.attempts) == (NINE, 2)
     claim, work = await scene.begin()
-    await scene.store.finish(claim, work.turn, [model("well")], (), state="done", report=Report("", "well", "d"))
+    await scene.store.finish(claim, work.turn, [model("well")], (), End("done", report=Report("", "well", "d")))
     assert await states(scene) == {NINE: "done"}
 
 
@@ -144,7 +145,7 @@ async def test_removing_a_job_stops_what_waits_and_lets_run_what_runs(scene: Sce
     assert await scene.store.remove_job("id-brief")
     assert not await scene.store.remove_job("id-brief")
     assert await states(scene) == {NINE: "claimed", TEN: "failed"}
-    await scene.store.finish(claim, work.turn, [model("ok")], (), state="done", report=Report("", "ok", "d"))
+    await scene.store.finish(claim, work.turn, [model("ok")], (), End("done", report=Report("", "ok", "d")))
     assert await states(scene) == {NINE: "done", TEN: "failed"}
     assert [(one.ending, one.reason) for one in await scene.store.inbox(state="stopped")] == [("stopped", "the job was removed")]
 
@@ -163,7 +164,7 @@ async def test_old_occurrences_go_but_for_the_last_that_was_done(scene: Scene) -
     await scene.store.save_job(job())
     await scene.hear(due(NINE), seat=WAKE)
     claim, work = await scene.begin()
-    await scene.store.finish(claim, work.turn, [model("ok")], (), state="done", report=Report("", "ok", "d"))
+    await scene.store.finish(claim, work.turn, [model("ok")], (), End("done", report=Report("", "ok", "d")))
     await scene.store.pass_over(job(next_at=TEN), [Passed(TEN, "skipped", "x")], NOON)
     scene.clock.tick(86_400)
     await scene.store.prune(scene.clock())

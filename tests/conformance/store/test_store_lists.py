@@ -11,7 +11,7 @@ from store_words import CHAT, COMMAND, OTHER, Scene, ident, model, row, said
 from channels.contract import Address, ChatId
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.reports import Spot, spot_of
-from ohmo.contracts.store import Hint
+from ohmo.contracts.store import End, Hint
 
 
 async def pages(fetch: Callable[[Spot | None], Awaitable[list[Any]]]) -> list[Any]:
@@ -41,7 +41,7 @@ async def test_pages_of_arrivals_and_posts_show_each_once_whatever_their_state(s
         if number == 2:
             scene.clock.tick(1)
     claim, work = await scene.begin()
-    await scene.store.finish(claim, work.turn, [model("x")], [row("answer", at=claim.address)], state="done")
+    await scene.store.finish(claim, work.turn, [model("x")], [row("answer", at=claim.address)], End("done"))
     await scene.begin()
     await scene.store.post([row("a"), row("b", at=OTHER), row("c", at=OTHER)])
     await scene.deliver("a")
@@ -83,7 +83,7 @@ async def test_what_was_spent_is_told_by_person_and_by_turn(scene: Scene) -> Non
     await scene.hear(said("one"))
     claim, work = await scene.begin()
     await scene.store.record(claim, work.turn, [model("thinking")], usage=Usage("small", "turn", 10, 5, 1, 2, 300))
-    await scene.store.finish(claim, work.turn, [model("x")], [], state="done", usage=Usage("small", "turn", 1, 0, 0, 1, 30))
+    await scene.store.finish(claim, work.turn, [model("x")], [], End("done"), usage=Usage("small", "turn", 1, 0, 0, 1, 30))
     (by_person,) = await scene.store.usage(by_person=True)
     assert (by_person.calls, by_person.input, by_person.micro_usd) == (2, 11, 330)
     assert by_person.person

@@ -40,7 +40,7 @@ from store_words import (
 
 from channels.errors import Unavailable
 from ohmo.contracts.errors import Conflict, LeaseLost
-from ohmo.contracts.store import Claim, CursorSave, PersonRow, Seat, ThreadSettings
+from ohmo.contracts.store import Claim, CursorSave, End, PersonRow, Ruling, Seat, ThreadSettings
 
 PLACES = st.sampled_from([CHAT, OTHER])
 TEXTS = st.sampled_from(["a", "b", "c", "d"])
@@ -259,7 +259,7 @@ class Twins(RuleBasedStateMachine):
     @rule(which=SMALL, state=st.sampled_from(["done", "done", "failed", "stopped"]), places=st.lists(PLACES, max_size=2))
     def finish(self, which: int, state: Any, places: Any) -> None:
         (claim, turn), posts = self.turn(which), [self.post(place) for place in places]
-        self.both(lambda store: store.finish(claim, turn, [model("end")], posts, state=state, reason="why"))
+        self.both(lambda store: store.finish(claim, turn, [model("end")], posts, End(state, "why")))
 
     @precondition(lambda self: self.turns)
     @rule(which=SMALL, error=st.none() | st.just("boom"), wait=st.sampled_from([0, 5]))
@@ -297,11 +297,8 @@ class Twins(RuleBasedStateMachine):
         name = questions[which % len(questions)].ask.id if questions else ident("nobody")
         waiting = [p.accepted for p in self.runner.run(self.engine.unhandled()) if p.kind == "answer"] if pressed_by else []
         at = (waiting[0].thread, waiting[0].seq) if waiting else None
-        self.both(
-            lambda store: store.answer(
-                name, verdict, person="ada", word="w", arrival=at, posts=posts, late=late, card=card, closing=closing
-            )
-        )
+        ruling = Ruling(name, verdict, "ada", "w", arrival=at)
+        self.both(lambda store: store.answer(ruling, posts=posts, late=late, card=card, closing=closing))
         if again:
             self.take_up("two", collect=False)
 

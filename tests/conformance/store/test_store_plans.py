@@ -33,7 +33,7 @@ from store_words import (
 )
 
 from ohmo.contracts.messages import Usage
-from ohmo.contracts.store import CursorSave, Seat
+from ohmo.contracts.store import CursorSave, End, Ruling, Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
 from ohmo.store.sql import SqlStore
@@ -85,16 +85,15 @@ async def everyday(store: SqlStore, clock: Clock) -> None:
     await store.steer(claim, work.turn, told)
     await store.park(claim, work.turn, [ask("q1", "1"), ask("q2", "2")], timeout=60, card=card, closing=closing)
     press = (await scene.hear(pressed("yes", key="p"), seat=ANSWER))[0]
-    await store.answer(
-        ident("q1"), "allowed", person="ada", arrival=(press.thread, press.seq), posts=[row("ok")], card=card, closing=closing
-    )
+    ruling = Ruling(ident("q1"), "allowed", "ada", arrival=(press.thread, press.seq))
+    await store.answer(ruling, posts=[row("ok")], card=card, closing=closing)
     await store.next_deadline()
     await store.open_questions()
     clock.tick(61)
     await store.expire(card, closing)
     claim, work = await scene.begin()
     await store.consume(claim, work.turn, "1", "d")
-    await store.finish(claim, work.turn, [model("x")], [row("final", target=None)], state="done")
+    await store.finish(claim, work.turn, [model("x")], [row("final", target=None)], End("done"))
     await store.outgoing("slack", "T1")
     for head in await store.outgoing("slack", "T1", [claim.thread]):
         await store.unsent(head.row.id, retry_after=1, error="x")

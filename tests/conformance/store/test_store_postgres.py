@@ -13,7 +13,7 @@ from store_words import Clock, Scene, ident, model, row, said, told
 from channels.contract import Address, ChatId
 from channels.errors import Unavailable
 from ohmo.contracts.errors import LeaseLost
-from ohmo.contracts.store import Hint, Seat
+from ohmo.contracts.store import End, Hint, Seat
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.timeout(180)]
 CHATS, EACH = 12, 6
@@ -50,7 +50,7 @@ async def test_four_instances_answer_every_message_once_and_in_order(clean_postg
                     order[claim.thread] += [a.text for a in work.arrivals]
                     other = place((int(work.arrivals[0].text.split(".")[0]) + 1) % CHATS)
                     posts = [row(f"{work.arrivals[0].text}a", at=claim.address), row(f"{work.arrivals[0].text}b", at=other)]
-                    await store.finish(claim, work.turn, [model("x")], posts, state="done")
+                    await store.finish(claim, work.turn, [model("x")], posts, End("done"))
                     done += len(work.arrivals)
                 if not claims:
                     await asyncio.sleep(0.01)
@@ -71,7 +71,7 @@ async def test_a_zombie_on_another_instance_writes_nothing(clean_postgres: str) 
         _, resumed = await Scene(two, clock, owner="two").begin()
         assert (resumed.turn, resumed.starts) == (work.turn, 2)
         with pytest.raises(LeaseLost):
-            await one.finish(claim, work.turn, [], [row("zombie")], state="done")
+            await one.finish(claim, work.turn, [], [row("zombie")], End("done"))
         assert await one.outbox() == []
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from store_words import ANSWER, BIRTH, COMMAND, OTHER, Scene, ask, card, closing, ident, model, pressed, row, said
 
 from ohmo.contracts.errors import Conflict, LeaseLost
-from ohmo.contracts.store import Claim, Grant, Work
+from ohmo.contracts.store import Claim, Grant, Ruling, Work
 from ohmo.contracts.tool import Verdict
 
 
@@ -20,8 +21,9 @@ async def parked(scene: Scene, *calls: str, timeout: float = 300.0) -> tuple[Cla
     return claim, work
 
 
-async def reply(scene: Scene, name: str, verdict: str = "allowed", **more: object) -> str:
-    return await scene.store.answer(ident(name), verdict, person="ada", card=card, closing=closing, **more)
+async def reply(scene: Scene, name: str, verdict: Any = "allowed", *, posts: Any = (), late: Any = (), **more: Any) -> str:
+    ruling = Ruling(ident(name), verdict, "ada", **more)
+    return await scene.store.answer(ruling, posts=posts, late=late, card=card, closing=closing)
 
 
 async def test_a_question_parks_the_turn_and_shows_its_card(scene: Scene) -> None:

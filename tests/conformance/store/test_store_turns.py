@@ -9,7 +9,7 @@ from store_words import CHAT, COMMAND, OTHER, Scene, closing, ident, model, part
 
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.messages import Usage
-from ohmo.contracts.store import OutRow, ThreadSettings
+from ohmo.contracts.store import End, OutRow, ThreadSettings
 
 
 async def test_the_oldest_ready_thread_is_claimed_first_and_only_once(scene: Scene) -> None:
@@ -44,7 +44,7 @@ async def test_a_turn_acts_for_one_person(scene: Scene) -> None:
     claim, work = await scene.begin(collect=True)
     assert [arrival.text for arrival in work.arrivals] == ["a", "b"]
     assert await scene.store.steer(claim, work.turn, told) == ()
-    await scene.store.finish(claim, work.turn, (), (), state="done")
+    await scene.store.finish(claim, work.turn, (), (), End("done"))
     _, work = await scene.begin(collect=True)
     assert [arrival.text for arrival in work.arrivals] == ["b-bob"]
 
@@ -129,7 +129,7 @@ async def test_every_write_of_a_zombie_is_refused(scene: Scene) -> None:
     before = await store.history(claim.thread)
     for write in (
         store.record(claim, work.turn, [model("x")]),
-        store.finish(claim, work.turn, [], [row("zombie")], state="done"),
+        store.finish(claim, work.turn, [], [row("zombie")], End("done")),
         store.release(claim, work.turn),
         store.steer(claim, work.turn, told),
         store.draft(claim, work.turn, row("d", kind="draft")),
@@ -408,7 +408,7 @@ async def test_a_thread_that_was_silent_for_long_begins_a_new_session_with_its_n
     (first,) = await scene.store.claim("one", limit=1, ttl=30, idle=3600)
     work = await scene.store.work(first, ident("t1"), collect=False, step=told)
     assert (first.session_seq, work is not None) == (0, True)
-    await scene.store.finish(first, ident("t1"), (model("said"),), (), state="done")
+    await scene.store.finish(first, ident("t1"), (model("said"),), (), End("done"))
     scene.clock.tick(3600)
     await scene.hear(said("b"))
     (near,) = await scene.store.claim("one", limit=1, ttl=30, idle=3600)
@@ -430,7 +430,7 @@ async def test_silence_never_cuts_an_open_turn_and_nothing_forgets_without_being
     scene.clock.tick(10_000)
     (again,) = await scene.store.claim("one", limit=1, ttl=30, idle=60)
     assert again.session_seq == 0
-    await scene.store.finish(again, work.turn, (), (), state="done")
+    await scene.store.finish(again, work.turn, (), (), End("done"))
     scene.clock.tick(1_000_000)
     await scene.hear(said("b"))
     (later,) = await scene.store.claim("one", limit=1, ttl=30)

@@ -9,7 +9,7 @@ from store_words import BIRTH, CHAT, Scene, ask, card, closing, edited, ident, r
 
 from channels.contract import Inbound, Reacted, TopicId
 from ohmo.contracts.messages import Text, UserStep
-from ohmo.contracts.store import NOT_ADDRESSED, Grant, Seat
+from ohmo.contracts.store import NOT_ADDRESSED, Grant, Ruling, Seat
 
 NOTED = Seat("", "message", "noted", NOT_ADDRESSED)
 
@@ -102,7 +102,7 @@ async def test_permissions_of_a_session_go_when_it_is_over(scene: Scene) -> None
     claim, work = await scene.begin()
     await scene.store.park(claim, work.turn, [ask("ask", "c")], timeout=300, card=card, closing=closing)
     grant = Grant("g1", f"{accepted.thread}.0", "r", "p", BIRTH)
-    await scene.store.answer(ident("ask"), "allowed", person="p", grant=grant, card=card, closing=closing)
+    await scene.store.answer(Ruling(ident("ask"), "allowed", "p", grant=grant), card=card, closing=closing)
     claim, work = await scene.begin()
     await scene.finish(claim, work.turn)
     await scene.store.prune(BIRTH)

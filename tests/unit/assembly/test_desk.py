@@ -9,7 +9,7 @@ from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.house import commands
 from ohmo.contracts.messages import ModelStep, Text, Usage, UserStep
 from ohmo.contracts.status import HouseStatus
-from ohmo.contracts.store import Seat
+from ohmo.contracts.store import End, Seat
 from ohmo.ids import IdSource
 from ohmo.store.memory import MemoryStore
 
@@ -41,7 +41,7 @@ class Scene:
         assert work is not None
         step = ModelStep((Text("done"),), "m", "end")
         await self.store.record(claim, work.turn, [step], usage=Usage("big-model", "turn", 100, 50, 25, 10, 12_345))
-        await self.store.finish(claim, work.turn, [], [], state="done")
+        await self.store.finish(claim, work.turn, [], [], End("done"))
 
 
 async def test_the_inbox_of_a_thread_shows_what_waits_there_and_nothing_else() -> None:

@@ -29,7 +29,7 @@ from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import JobRow, Report
 from ohmo.contracts.messages import Text, UserStep
-from ohmo.contracts.store import Accepted, Seat
+from ohmo.contracts.store import Accepted, End, Seat
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.incidents import Incidents
 from ohmo.cron.scheduler import Scheduler, SchedulerParts
@@ -126,7 +126,7 @@ class Night:
         store = self.stores[0]
         for claim, work in await store.begin("hand", [self.new_id() for _ in range(16)], ttl=3_600, collect=lambda _: False, step=step):
             if work is not None:
-                await store.finish(claim, work.turn, (), (), state="done", report=Report("", "ok", "d"))
+                await store.finish(claim, work.turn, (), (), End("done", report=Report("", "ok", "d")))
                 for arrival in work.arrivals:
                     assert isinstance(arrival, Wake)
                     assert arrival.occurrence is not None

@@ -21,7 +21,7 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.reports import ArrivalInfo
 from ohmo.contracts.status import HouseStatus
-from ohmo.contracts.store import Ask, Claim, PersonRow, PostRow
+from ohmo.contracts.store import Ask, Claim, PersonRow, PostRow, Ruling
 from ohmo.contracts.tool import Question
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.gateway.cards import card, closing
@@ -431,7 +431,7 @@ async def test_words_that_were_meant_for_a_question_never_answer_the_permission_
     """The question was closed by a button while the words were on their way; now a permission is asked."""
     await house.parked(free(), permission())
     await house.hears(words("yes"))
-    outcome = await house.store.answer(ident("q1"), "denied", person="ned", card=card, closing=closing(house.new_id, "closed"))
+    outcome = await house.store.answer(Ruling(ident("q1"), "denied", "ned"), card=card, closing=closing(house.new_id, "closed"))
     assert outcome == "ok"
     async with house.working():
         pass

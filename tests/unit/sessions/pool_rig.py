@@ -19,7 +19,7 @@ from ohmo.contracts.agent import Agent
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.events import Event, TurnEnded
 from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, ToolResult, UserStep
-from ohmo.contracts.store import Accepted, Asked, Claim, OutRow, PostRow, Seat, Work
+from ohmo.contracts.store import Accepted, Asked, Claim, OutRow, PostRow, Ruling, Seat, Work
 from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Question, ToolOutput, Verdict
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine
@@ -187,7 +187,7 @@ class Rig:
 
     async def answers(self, verdict: Literal["allowed", "denied"]) -> None:
         asked = await self.store.open_questions()
-        await self.store.answer(asked[0].ask.id, verdict, person="ada", card=card, closing=self.closing)
+        await self.store.answer(Ruling(asked[0].ask.id, verdict, "ada"), card=card, closing=self.closing)
 
     def closing(self, row: OutRow) -> PostRow:
         return PostRow(self.new_id(), "edit", row.row.outbound, row.row.id)

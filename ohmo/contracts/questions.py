@@ -1,0 +1,71 @@
+"""What a turn asks a person, and what a person says to it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from channels.contract import Address
+from channels.record import record
+from ohmo.contracts.messages import ToolCall
+from ohmo.contracts.tool import Question
+
+Scope = Literal["once", "session", "always"]
+
+
+@record
+class Ask:
+    """One question of a turn; its id is also the id of its card's row in the outbox."""
+
+    id: str
+    call: str
+    question: Question
+    cwd: str
+
+
+@record
+class Lapsed:
+    """A permission that nobody gave in time, and the call that was refused for it. ``job``: whose run asked; "" when it was none, or is forgotten."""
+
+    asked: Asked
+    call: ToolCall
+    job: str = ""
+
+
+@record
+class Asked:
+    """An open question. ``address`` is the thread's place."""
+
+    ask: Ask
+    thread: str
+    turn: str
+    address: Address
+    person: str  # on whose behalf the turn runs
+    state: Literal["queued", "asked"]
+    deadline: datetime | None
+    asked_at: datetime | None
+
+
+@record
+class Grant:
+    """A remembered permission. ``scope``: a session id (thread.session_seq), a workspace path, or "*"."""
+
+    id: str
+    scope: str
+    rule: str
+    person: str
+    at: datetime
+
+
+@record
+class Ruling:
+    """What a person says to one question. ``word``: in their own words. ``grant``: what is remembered of it. ``arrival``: thread and number of the
+    press, reaction or message that said it; None: the owner's keyboard, or the house itself."""
+
+    approval: str
+    verdict: Literal["allowed", "denied"]
+    person: str
+    word: str = ""
+    scope: Scope = "once"
+    grant: Grant | None = None
+    arrival: tuple[str, int] | None = None

@@ -1,0 +1,63 @@
+"""What a thread's turn is, from the claim to its end."""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import Literal
+
+from channels.contract import Address
+from channels.record import record
+from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.cron import Report
+from ohmo.contracts.messages import Step
+
+
+@record
+class ThreadSettings:
+    """What a person chose for one thread; None: the configuration's default."""
+
+    mode: Literal["default", "plan", "full_auto"] | None = None
+    model: str | None = None
+    busy: Literal["queue", "steer", "interrupt", "collect"] | None = None
+    workspace: str | None = None
+    title: str | None = None
+
+    def over(self, older: ThreadSettings) -> ThreadSettings:
+        """These choices, and the older ones where nothing was chosen now."""
+        chosen = {name: value for name in ("mode", "model", "busy", "workspace", "title") if (value := getattr(self, name)) is not None}
+        return replace(older, **chosen)
+
+
+@record
+class Claim:
+    """The right to write one thread; every write states its generation."""
+
+    thread: str
+    generation: int
+    until: float  # monotonic seconds, a second early
+    owner: str
+    address: Address = field(compare=False)
+    session_seq: int = field(default=0, compare=False)  # steps from here on are the present session
+    settings: ThreadSettings = field(default=ThreadSettings(), compare=False)
+
+
+@record
+class Work:
+    """One turn and what it took from the mailbox, revisions applied."""
+
+    turn: str
+    starts: int  # 1 + process deaths that interrupted it
+    attempts: int  # exceptions that ended an earlier try
+    arrivals: tuple[Arrival, ...]
+    resumed: bool
+    steps: tuple[tuple[int, Step], ...] = ()  # of a new turn: what was said, with its numbers
+
+
+@record
+class End:
+    """How a turn ends. ``done``: its first message is answered, the others merged; ``failed``: dead letters; ``stopped``: stopped, all with the
+    ``reason``. With a ``report`` the occurrences of its wakes end too."""
+
+    state: Literal["done", "failed", "stopped"]
+    reason: str = ""
+    report: Report | None = None
