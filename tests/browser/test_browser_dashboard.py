@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -490,6 +490,62 @@ async def test_the_page_needs_nobody_else_and_obeys_its_own_policy(scene: Scene,
     assert "default-src 'none'" in policy
     body = await response.text()
     assert re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son[a-z]+=", body) is None
+
+
+async def test_what_people_models_and_platforms_call_things_is_only_text_everywhere(scene: Scene, page: Page) -> None:
+    """Places, words, tools, results, errors, jobs, models, people, channels and lines of the log, each as markup that would run."""
+    house, evil = scene.house, '<img src=x onerror="document.title=1"><script>document.title=2</script><a href="javascript:alert(1)">x</a>'
+    thread = scene.thread(evil, evil)
+    call = ToolCall("evil.1", evil, {evil: evil}, "toolu_1")
+    house.step(thread, "evil", ModelStep((call,), evil, "tools"))
+    house.step(thread, "evil", CallResult(ToolResult(call.id, evil)))
+    house.dead_letter(thread, evil, evil)
+    house.settle(house.post(thread, evil, state="sending"), "dead", evil)
+    card = await house.ask(thread, replace(PERMISSION, title=evil, detail=evil, choices=(Choice("deny", evil),)))
+    house.spent = [UsageTotal(TODAY, evil, 1, 100, 50, 10, 20, 1500, evil)]
+    with scene.log.open("a") as log:
+        log.write(json.dumps({"at": f"{TODAY}T09:00:00Z", "level": "error", "event": evil, evil: evil, "exception": evil}) + "\n")
+    job = {
+        "name": evil,
+        "prompt": evil,
+        "to": evil,
+        "tz": evil,
+        "schedule": evil,
+        "rules": [evil],
+        "secrets": [evil],
+        "next": "2099-01-01T09:00:00Z",
+    }
+    job |= {
+        **dict.fromkeys(("at", "every", "thread", "deadline", "next_local", "last")),
+        "catch_up": "once",
+        "overlap": "skip",
+        "enabled": True,
+    }
+    channel = {"name": evil, "state": evil, "connected": False, "detail": evil, "waiting": 1, "outgoing": 0, "dead": 1}
+    channel |= dict.fromkeys(("last_event", "last_delivery", "last_call", "oldest_waiting"))
+    await page.route("**/api/v1/cron**", lambda route: route.fulfill(json={"jobs": [{**job, "source": "person", "when": "always"}]}))
+    await page.route("**/api/v1/channels", lambda route: route.fulfill(json={"channels": [channel]}))
+    title = (
+        "threads",
+        f"threads/{thread}",
+        "approvals",
+        "messages/inbox",
+        "messages/outbox",
+        "messages/dead",
+        "cron",
+        "usage",
+        "channels",
+        "logs",
+    )
+    for path in title:
+        await page.goto(scene.url(path))
+        await page.reload()
+        await expect(page.locator("#board-body")).to_contain_text("<img src=x onerror")
+        await page.evaluate("document.querySelectorAll('#board details').forEach((one) => (one.open = true))")
+        assert await page.locator("#board img, #board script, #board a[href^=javascript]").count() == 0, path
+        assert await page.title() not in ("1", "2"), path
+    house.asked.pop(card)
+    house.spent = []
 
 
 @pytest.mark.parametrize("path", ["inbox/t1/1/retry", "outbox/x/retry", "outbox/x/drop", "approvals/x"])
