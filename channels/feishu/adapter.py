@@ -236,10 +236,18 @@ class Feishu:
         try:
             await self._patch(message, card)
         except Refused as refused:
-            if refused.code not in BUSY or not await self._streams.end_of_earlier_life(message):
+            if refused.code not in BUSY or not (entity := await self._streams.end_of_earlier_life(message)):
                 raise
-            await self._patch(message, card)
+            await self._patch_or_replace(message, entity, card)
         return Receipt(MessageId(message))
+
+    async def _patch_or_replace(self, message: str, entity: str, card: Body) -> None:
+        try:
+            await self._patch(message, card)
+        except Refused as refused:
+            if refused.code not in BUSY:
+                raise
+            await self._streams.replace(entity, card)
 
     async def _patch(self, message: str, card: Body) -> None:
         """Update message card: 14 days, five times a second. Repeating it changes nothing."""

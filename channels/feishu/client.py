@@ -67,6 +67,7 @@ class Pace:
     call: float = 30.0  # one call as a whole
     connect: float = 10.0  # one TCP connection, and one handshake of the long connection
     ping: float = 10.0  # between pings of the long connection, and for the answer to one: a mute line is noticed after two
+    frames: float = 15.0  # between the protocol's own pings, at most; a line that stopped answering them is given up after two
     upload: float = 300.0  # the bytes of one file, one way
     early: float = 300.0  # a token is renewed so long before it ends; it lives two hours
     lull: float = 2.0  # what was said before a first contact is looked for so much later: what is being said now goes first

@@ -26,7 +26,7 @@ from channels.record import record
 
 HANDSHAKE_REFUSED = 514  # handshake-status
 MOST_PARTS = 1000  # of one split message, and split messages that are incomplete at the same time
-LARGEST = 16 << 20  # bytes of one joined message
+LARGEST = 16 << 20  # bytes of one frame, and of one joined message
 PATIENCE = 30.0  # seconds for the other parts of a split message
 
 
@@ -56,6 +56,8 @@ class _Socket(sdk.Client):
         self._configure(config)
         sdk.live_here()
         await self._connect()
+        conn: Any = self._conn
+        conn.protocol.max_size = LARGEST  # the SDK leaves it at websockets' 1 MiB, and a larger frame would end the connection
         await asyncio.sleep(0)  # the SDK's receiving task begins, so that close() knows it
 
     async def write(self, data: bytes) -> None:
@@ -71,11 +73,14 @@ class _Socket(sdk.Client):
             raise ConnectionError("the connection is closed")
         await (await conn.ping())
 
-    async def ping_frames(self) -> None:
-        """The protocol's ping, as often as Feishu asked. (The SDK's own loop sleeps once more when it is cancelled.)"""
-        while True:
-            await self.write(sdk.new_ping_frame(int(self._service_id or 0)).SerializeToString())
-            await asyncio.sleep(self._ping_interval)
+    async def ping_frame(self) -> None:
+        """The protocol's own ping."""
+        await self.write(sdk.new_ping_frame(int(self._service_id or 0)).SerializeToString())
+
+    @property
+    def wanted(self) -> float:
+        """Seconds between them, as Feishu asked."""
+        return self._ping_interval
 
     async def close(self) -> None:
         if self.reading is not None:
@@ -115,6 +120,7 @@ class Line:
         self._tasks: list[asyncio.Task[None]] = []
         self._parts: dict[str, tuple[float, list[bytes | None]]] = {}
         self._ended = False
+        self._told, self._answers_pings = 0, False
         self.pongs = 0
 
     async def open(self) -> None:
@@ -139,6 +145,7 @@ class Line:
     async def hear(self, message: str | bytes) -> None:
         """A frame that cannot be read goes on as such: it is kept aside, and the connection goes on."""
         data = message.encode("utf-8", "replace") if isinstance(message, str) else message
+        self._told += 1
         try:
             frame: Any = sdk.Frame()
             frame.ParseFromString(data)
@@ -158,6 +165,7 @@ class Line:
         """A pong may bring other settings."""
         if headers.get(sdk.HEADER_TYPE) == sdk.MessageType.PONG.value and self._socket is not None:
             self.pongs += 1
+            self._answers_pings = True
             with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
                 await self._socket.settings(frame)
 
@@ -207,10 +215,18 @@ class Line:
             self.end()
 
     async def _ping_frames(self, socket: _Socket) -> None:
+        """As often as Feishu asked, or oftener: whoever keeps the websocket open may pass nothing on any more. Only a line that answered such a
+        ping before can be found mute so; the SDK's own loop looks at no answer, and sleeps once more when it is cancelled."""
+        silent = 0
         try:
-            await socket.ping_frames()
+            while silent < 2 or not self._answers_pings:
+                told = self._told
+                await socket.ping_frame()
+                await asyncio.sleep(min(socket.wanted, self._pace.frames))
+                silent = silent + 1 if self._told == told else 0
         except (WebSocketException, OSError, sdk.ConnectionClosedException):
-            self.end()
+            pass
+        self.end()
 
     async def close(self) -> None:
         self._ended = True

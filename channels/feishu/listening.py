@@ -17,7 +17,7 @@ from channels.feishu import inbound
 from channels.feishu.client import Wire
 from channels.feishu.client_line import Delivery, Feed, feed
 from channels.feishu.enrich import Extras
-from channels.feishu.fields import Body, Malformed, moment, word
+from channels.feishu.fields import Body, Malformed, moment, soft, word
 from channels.feishu.history import Chat, History, Missed
 from channels.feishu.inbound import Place, Spoken
 from channels.feishu.memory import PRIVATE_NAME, Memory, Names, Own
@@ -128,7 +128,7 @@ class Listening:
             await _refuse(events)
             raise
         for delivery, payload in events:
-            token = word(cast("Body", payload.get("header") or {}), "event_id")
+            token = word(soft(payload, "header"), "event_id")
             if token in presses:
                 group.create_task(self._answer_press(delivery, token), name="feishu press")
             else:

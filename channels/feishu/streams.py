@@ -102,16 +102,21 @@ class Streams:
         except ChannelError as error:
             _log.info("feishu: the stream of %s could not be closed: %s", message, error)
 
-    async def end_of_earlier_life(self, message: str) -> bool:
-        """Another process began it. Whether it was closed. ("Convert ID": the entity behind a message.)"""
+    async def end_of_earlier_life(self, message: str) -> str:
+        """Another process began it. The entity behind a message ("Convert ID"), its stream closed now; "" when there is none."""
         try:
             found = await self._wire.call("POST", "/open-apis/cardkit/v1/cards/id_convert", body={"message_id": message})
-            if not (card := word(found, "card_id")):
-                return False
-            await self._set(_Stream(card, _seconds(self._clock) + AHEAD), on=False)
+            if card := word(found, "card_id"):
+                await self._set(_Stream(card, _seconds(self._clock) + AHEAD), on=False)
+            return card
         except Rejected:
-            return False
-        return True
+            return ""
+
+    async def replace(self, card_id: str, card: Body) -> None:
+        """Update card entity: where the message itself takes no other card. After ``end_of_earlier_life``."""
+        whole = {"type": "card_json", "data": json.dumps(card, ensure_ascii=False, separators=(",", ":"))}
+        body = {"card": whole, "sequence": self._next(_Stream(card_id, _seconds(self._clock) + AHEAD + 1))}
+        await self._wire.call("PUT", "/open-apis/cardkit/v1/cards/:card_id", paths={"card_id": card_id}, body=body)
 
     async def _set(self, stream: _Stream, *, on: bool) -> None:
         """Update card settings."""

@@ -142,6 +142,24 @@ async def test_a_mute_connection_is_noticed_after_two_silent_pings(feishu: Feish
             await asyncio.wait_for(hearing, 15)
 
 
+@pytest.mark.fault(22)
+async def test_a_line_that_is_open_but_passes_nothing_on_is_noticed(feishu: FeishuRig, context: FakeContext) -> None:
+    async with receiving(feishu, context, feishu.channel(pace=replace(QUICK, frames=0.3))) as (_, hearing):
+        await feishu.server.until(lambda server: server.links[-1].pings >= 2)
+        feishu.server.links[-1].stalled = True
+        with pytest.raises(NotReady, match="lost"):
+            await asyncio.wait_for(hearing, 15)
+
+
+async def test_a_line_that_never_answered_a_ping_of_the_protocol_is_not_given_up_for_it(feishu: FeishuRig, context: FakeContext) -> None:
+    feishu.server.answers_pings = False
+    async with receiving(feishu, context, feishu.channel(pace=replace(QUICK, frames=0.05))) as (_, hearing):
+        await feishu.server.until(lambda server: server.links[-1].pings >= 6)
+        await feishu.says("still here")
+        assert await context.texts(1) == ["still here"]
+        assert not hearing.done()
+
+
 async def test_pongs_are_signs_of_life_and_the_protocols_pings_are_sent(feishu: FeishuRig, context: FakeContext) -> None:
     async with receiving(feishu, context, feishu.channel(pace=replace(QUICK, ping=0.2))):
         await context.until(lambda now: now.signs_of_life > 1)

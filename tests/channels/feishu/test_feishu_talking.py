@@ -112,6 +112,14 @@ async def test_the_next_life_finishes_a_stream_it_does_not_know(feishu: FeishuRi
     assert await said(feishu) == ["the answer"]
 
 
+async def test_a_card_entity_that_takes_no_change_by_its_message_is_changed_as_an_entity(feishu: FeishuRig, channel: Feishu) -> None:
+    receipt = await drafted(channel)
+    await channel.revise(place(channel), receipt, "half an ans")
+    feishu.server.rules.entities_apart = True
+    await final(channel, receipt, "the answer")
+    assert await said(feishu) == ["the answer"]
+
+
 async def test_revisions_rest_after_a_rate_limit_and_the_final_text_gets_through(feishu: FeishuRig, channel: Feishu) -> None:
     receipt = await drafted(channel)
     feishu.server.faults.append(Fault("limit", 60, lambda _, path: path.endswith("/content")))

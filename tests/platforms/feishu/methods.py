@@ -111,6 +111,12 @@ class Methods:
         self.world.settings(body["id"], body["settings"], body.get("sequence", 0))
         return {"data": {}}
 
+    def _update(self, body: Row, form: Row) -> Found:
+        if body["card"].get("type") != "card_json":
+            raise Refusal(10002, "type")
+        self.world.update(body["id"], body["card"]["data"], body.get("sequence", 0))
+        return {"data": {}}
+
     def _convert(self, body: Row, form: Row) -> Found:
         row = self.world.find(body.get("message_id"))
         if "card_id" not in row:
@@ -138,5 +144,6 @@ _ROUTES: tuple[tuple[str, str, str], ...] = (
     ("POST", "cardkit/v1/cards/id_convert", "_convert"),
     ("PUT", f"cardkit/v1/cards/{_ID}/elements/(?P<element>[^/]+)/content", "_stream"),
     ("PATCH", f"cardkit/v1/cards/{_ID}/settings", "_settings"),
+    ("PUT", f"cardkit/v1/cards/{_ID}", "_update"),
 )
 Handler = Callable[[Row, Row], Any]

@@ -40,6 +40,7 @@ class Rules:
     sequences: bool = True  # "Stream updates of text": sequence grows strictly (300317)
     streaming_needed: bool = True  # the same page: only while streaming_mode is on (300309)
     streaming_locks: bool = False  # a card that is streaming takes no other update (200810); seen, not documented for PATCH
+    entities_apart: bool = False  # a card entity is changed by "Update card entity" only (200810); the sternest reading, not documented
     resources: bool = True  # "Get resource files of a message": of this message, of this type, no stickers
     file_sizes: bool = True  # "Upload image" 10 MB, "Upload file" 30 MB, none empty
     emoji: bool = True  # "Add message reaction": a known emoji_type (231001)

@@ -48,6 +48,7 @@ class Event:
 class Link:
     ws: web.WebSocketResponse
     transport: asyncio.BaseTransport | None
+    stalled: bool = False  # the websocket is kept open, pings of its own included, but nothing behind it reads any more
     deaf: bool = False  # half-open: nothing is read or answered any more
     pings: int = 0
     waiting: set[str] = field(default_factory=set)  # events it carried that have no answer
@@ -85,7 +86,7 @@ class Server(Methods):
         self.handshake: dict[str, str] | None = None  # headers of a refused handshake
         self.mute_endpoint = 0.0  # seconds it hangs
         self.scopes_missing: set[str] = set()  # parts of paths
-        self.ping_interval = 120
+        self.ping_interval, self.answers_pings = 120, True
         self._tokens: set[str] = set()
         self._tickets: dict[str, bool] = {}
         self._waiting: dict[str, Event] = {}
@@ -250,7 +251,7 @@ class Server(Methods):
                 continue
             if message.type == WSMsgType.PING:
                 await ws.pong(message.data)
-            elif message.type == WSMsgType.BINARY:
+            elif message.type == WSMsgType.BINARY and not link.stalled:
                 await self._heard(link, message.data)
         if link in self.links:
             self.links.remove(link)
@@ -266,6 +267,9 @@ class Server(Methods):
             return
         if frame.method == 0:
             link.pings += 1
+            self.changed()
+            if not self.answers_pings:
+                return
             settings = json.dumps(
                 {"ReconnectCount": -1, "ReconnectInterval": 120, "ReconnectNonce": 30, "PingInterval": self.ping_interval}
             )
@@ -300,7 +304,7 @@ class Server(Methods):
 
     def push(self, event: Event) -> None:
         self._waiting[event.id] = event
-        link = next((link for link in self.links if not link.deaf), None)
+        link = next((link for link in self.links if not (link.deaf or link.stalled)), None)
         if link is None:
             self._retry(event)
             return

@@ -210,6 +210,13 @@ def locked(ground: Ground) -> None:
     assert code_of(lambda: ground.world.patch(message, json.dumps(card()))) == 200810
 
 
+def changed_as_entities(ground: Ground) -> None:
+    entity = ground.world.entity(card())
+    message = post(ground.world, {"type": "card", "data": {"card_id": entity}})["message_id"]
+    assert code_of(lambda: ground.world.patch(message, json.dumps(card()))) == 200810
+    ground.world.update(entity, json.dumps(card()), 1)
+
+
 def resources(ground: Ground) -> None:
     key = ground.world.keep("file", "a.txt", b"x")
     row = ground.world.says(DM, "ou_ada", "no file here")
@@ -253,6 +260,7 @@ STILL: dict[str, tuple[Pure, dict[str, Any], Rules]] = {
     "sequences": (growing, {"sequences": False}, Rules()),
     "streaming_needed": (open_streams, {"streaming_needed": False}, Rules()),
     "streaming_locks": (locked, {"streaming_locks": False}, Rules(streaming_locks=True)),
+    "entities_apart": (changed_as_entities, {"entities_apart": False}, Rules(entities_apart=True)),
     "resources": (resources, {"resources": False}, Rules()),
     "file_sizes": (sizes, {"file_sizes": False}, Rules()),
     "emoji": (emoji, {"emoji": False}, Rules()),

@@ -213,6 +213,8 @@ class World:
             raise Refusal(230099, "Failed to create card content, ext=ErrCode: 300302; ErrMsg: update_multi is not true")
         if self.rules.streaming_locks and entity["streaming"]:
             raise Refusal(200810, "The card is in streaming mode.")
+        if self.rules.entities_apart:
+            raise Refusal(200810, "The card is an entity.")
         self._pace(f"patch {message}", self.rules.patches_a_second)
         entity |= {"card": body, "streaming": False}
         row["edits"] += 1
@@ -273,6 +275,12 @@ class World:
         entity = self._entity(card_id, sequence)
         config = json.loads(settings)["config"]
         entity["streaming"] = bool(config.get("streaming_mode", entity["streaming"]))
+
+    def update(self, card_id: str, data: str, sequence: object) -> None:
+        """Update card entity."""
+        entity = self._entity(card_id, sequence)
+        card = self._content("interactive", data)
+        entity |= {"card": card, "streaming": bool(card["config"].get("streaming_mode"))}
 
     def _entity(self, card_id: str, sequence: object) -> Row:
         entity = self.entities.get(card_id)
