@@ -56,9 +56,12 @@ lock:  ## for maintainers, needs uv: new lock files without any registry host in
 clean:  ## remove what make and the tests left
 	rm -rf $(VENV) .ruff_cache .pytest_cache .hypothesis dist build
 
-torture: $(VENV)/.installed-dev  ## the long campaigns: kills, ruined stores, processes and other limits, jobs over a million slots and every zone; ARGS="--seed N --kills 100"
+torture: $(VENV)/.installed-dev  ## the long campaigns, hours of them: kills, ruined stores, limits, storm, soak, a million slots of jobs; ARGS="--seed N --kills 100"
 	@$(BIN)/python -m tests.faults.torture $(ARGS)
 	@$(BIN)/python -m tests.faults.mutations --table docs/mutations.md
 	@$(BIN)/python -m tests.faults.limits --table docs/limits.md
+	@$(BIN)/python -m tests.faults.configurations
+	@$(BIN)/python -m tests.faults.storm --burst
+	@$(BIN)/python -m tests.faults.soak
 	@$(BIN)/python -m tests.unit.cron.soak --table docs/cron-soak.md
 	@$(BIN)/python -m tests.unit.cron.zone_walk
