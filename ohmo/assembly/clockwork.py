@@ -12,7 +12,7 @@ from channels.record import record
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config
 from ohmo.config.models import Job
-from ohmo.config.secrets import Secret
+from ohmo.config.secrets import Secret, SecretMissing
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import BadJob, JobSpec
 from ohmo.contracts.errors import ConfigError
@@ -160,4 +160,8 @@ def _fields(job: Job) -> dict[str, object]:
 
 def _check(config: Config, reference: str) -> None:
     """Raises ConfigError: the reference leads to nothing."""
-    config.vault.reveal(Secret(reference))
+    try:
+        config.vault.reveal(Secret(reference))
+    except SecretMissing as error:
+        where = f"; write it into {config.home.root / '.env'}" if reference.startswith("env:") else ""
+        raise SecretMissing(f"secrets: {error}{where}") from error

@@ -238,12 +238,25 @@ class Scheduler:
             if judged.run != due:
                 await self._parts.jobs.pass_over(row, judged.passed, judged.next_at)
                 return now
-        begin = self._admitted[row.job, due]
+        begin, ahead = self._admitted[row.job, due], self._present(row, due)
+        if ahead is not None and ahead <= now:
+            if row.body.spec.catch_up == "once":
+                following = after(row.body, due)
+                await self._parts.jobs.pass_over(
+                    row, [Passed(due, "skipped", f"coalesced into the run of {following:%Y-%m-%d %H:%M:%S} UTC")], following
+                )
+                return now
+            begin = now
         if begin > now:
-            return begin
+            return begin if ahead is None else min(begin, ahead)
         if sum(one.reason == "caught up" for one in claimed) >= AT_ONCE or (mine and row.body.spec.overlap == "skip"):
-            return None
+            return ahead if ahead is not None and ahead > now else None
         return await self._fire(row, due, mine, "catch_up", now)
+
+    def _present(self, row: JobRow, due: datetime) -> datetime | None:
+        """When a job whose slot is to be caught up has to run anyway: nothing that is on time waits for what is late."""
+        slot = after(row.body, due if row.body.spec.catch_up == "once" else max(due, self._awake - timedelta(milliseconds=1)))
+        return None if slot is None else self._begins(row, slot)
 
     async def _fire(
         self, row: JobRow, due: datetime, mine: Sequence[OccurrenceRow], by: Literal["schedule", "catch_up"], now: datetime

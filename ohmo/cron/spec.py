@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 from ohmo.config.secrets import Secret
 from ohmo.config.values import duration
@@ -53,9 +54,9 @@ def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
     now = whole(now)
     spec = JobSpec(
         name=name, prompt=prompt, tz=where.key, schedule=_text(given, "schedule"),
-        at=None if at is None else whole(moment_of(at, where, now)).isoformat(), every=_seconds(given, "every", least=1.0),
+        at=None if at is None else whole(_moment("at", at, where, now)).isoformat(), every=_seconds(given, "every", least=1.0),
         to=_to(given), thread=_text(given, "thread"), rules=_rules(given), secrets=_secrets(given), deadline=_seconds(given, "deadline", least=1.0),
-        jitter=_seconds(given, "jitter") or 0.0, retry=_count(given), expires=None if expires is None else moment_of(expires, where, now).isoformat(),
+        jitter=_seconds(given, "jitter") or 0.0, retry=_count(given), expires=None if expires is None else _moment("expires", expires, where, now).isoformat(),
         recipe=_text(given, "recipe"), **cast("Any", {key: _choice(given, key) for key in _CHOICES if key in given}),
     )  # fmt: skip
     after(JobBody(spec, now), now)  # its fields and zone are right
@@ -113,6 +114,13 @@ def rhythm(spec: JobSpec) -> str:
     if spec.every is not None:
         return f"every {span(spec.every)}"
     return "once" if spec.at is None else f"once, {instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M}"
+
+
+def _moment(name: str, text: str, where: ZoneInfo, now: datetime) -> datetime:
+    try:
+        return moment_of(text, where, now)
+    except BadJob as error:
+        raise BadJob(f"{name}: {error}") from error
 
 
 def _text(given: Mapping[str, object], name: str) -> str | None:

@@ -12,17 +12,19 @@ from channels.errors import Unavailable
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.store import Outbox, PostRow
-from ohmo.ids import NewId
+from ohmo.ids import NewId, derived
 
 log = structlog.get_logger("ohmo.notices")
 AGAIN = timedelta(hours=6)  # the same incident is told again after this
+MOST = 20  # notices that wait for a chat
 DASHBOARD = Address("web", "local", ChatId("notices"))
 INDOORS = Address("house", "local", ChatId("notices"))  # when there is no page: read with `ohmo sessions`
 
 
 class Notices:
     """``owners``: ``channel:person`` as configured. ``address_of`` parses what follows the colon with the channel's own grammar (ValueError: it
-    names no place); None: that channel is not connected. Without an owner notices stand in ``dashboard``, the browser chat ``notices``."""
+    names no place); None: that channel is not connected. Without an owner notices stand in ``dashboard``, the browser chat ``notices``; also those that come
+    before an owner can be reached, who is told them as soon as one of their channels is connected."""
 
     def __init__(
         self, outbox: Outbox, owners: tuple[str, ...], *, address_of: Callable[[str, str], Address | None], new_id: NewId, clock: Clock,
@@ -31,6 +33,7 @@ class Notices:
         self._outbox, self._owners, self._address_of, self._new_id, self._clock = outbox, owners, address_of, new_id, clock
         self._dashboard = dashboard
         self._told: dict[str, datetime] = {}
+        self._unheard: list[tuple[str, str, str]] = []  # row, text, not through: what no owner saw in a chat yet
 
     async def tell(
         self, incident: str, text: str, *, not_through: str = "", at: Address | None = None, heard_at: Address | None = None,
@@ -46,13 +49,30 @@ class Notices:
             return False
         self._told = {name: at for name, at in self._told.items() if now - at < AGAIN} | {incident: now}
         log.warning("owner_notice", incident=incident, text=text)
+        row, place = once or self._new_id(), at or self._address(not_through)
         try:
-            await self._outbox.post([PostRow(once or self._new_id(), "notice", Outbound(at or self._address(not_through), text))])
+            await self._outbox.post([PostRow(row, "notice", Outbound(place, text))])
         except (Unavailable, StoreError) as error:
             self._told.pop(incident)
             log.error("owner_notice_failed", incident=incident, error=str(error))
             return False
+        if place == self._dashboard and self._owners:
+            self._unheard = [*self._unheard, (row, text, not_through)][-MOST:]
+            await self.connected()  # one may have come while it was written
         return True
+
+    async def connected(self) -> None:
+        """A channel is connected now: what its owner was not told there before is told."""
+        for unheard in list(self._unheard):
+            row, text, not_through = unheard
+            if (place := self._address(not_through)) == self._dashboard or unheard not in self._unheard:
+                continue
+            self._unheard.remove(unheard)
+            try:
+                await self._outbox.post([PostRow(derived("heard", row), "notice", Outbound(place, text))])
+            except (Unavailable, StoreError) as error:
+                self._unheard.append(unheard)
+                log.error("owner_notice_failed", incident=row, error=str(error))
 
     def knows(self, incident: str) -> bool:
         """Whether it is told. False after a ``tell`` that could not be stored."""

@@ -205,6 +205,7 @@ class Switchboard:
             probed, can = isinstance(channel, Probed), channel.capabilities
             health.connected(self._parts.clock(), account=channel.account, silence=can.silence, probed=probed, greets=can.greets)
             log.info("channel_connected", channel=link.label, account=channel.account)
+            await self._parts.notices.connected()
             try:
                 await self._talk(link, channel, health, name, generation)
             finally:

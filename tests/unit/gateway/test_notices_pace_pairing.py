@@ -89,6 +89,33 @@ async def test_what_could_not_be_written_may_be_told_again(clock: Clock) -> None
     assert await voice.tell("a", "text")
 
 
+async def test_what_came_before_the_owner_could_be_reached_is_told_once_they_can_be(clock: Clock) -> None:
+    store, up = Away(clock=clock), list[str]()
+    numbers = iter(range(1_000))
+
+    def address(channel: str, rest: str) -> Address | None:
+        return Address(channel, "bot", ChatId(rest)) if channel in up else None
+
+    voice = Notices(store, ("slack:U1", "telegram:1"), address_of=address, new_id=lambda: ident(f"m{next(numbers)}x"), clock=clock)
+    await voice.tell("store", "the store was mended")
+    await voice.tell("down:slack", "slack cannot be reached", not_through="slack")
+    await voice.connected()
+    up.append("slack")
+    store.away = True
+    await voice.connected()
+    store.away = False
+    for _ in range(2):
+        await voice.connected()
+    assert [one for one in await told(store) if one[0] != "web"] == [("slack", "U1", "the store was mended")]
+    up.append("telegram")
+    for _ in range(2):
+        await voice.connected()
+    assert [one for one in await told(store) if one[0] == "telegram"] == [("telegram", "1", "slack cannot be reached")]
+    await voice.tell("b", "later")
+    await voice.connected()
+    assert [text for channel, _, text in await told(store) if channel == "web"] == ["the store was mended", "slack cannot be reached"]
+
+
 def test_owners_are_the_list_and_then_the_roles_each_once() -> None:
     assert owners_of(("slack:U1",), {"slack:U2": "owner", "slack:U3": "admin", "slack:U1": "owner"}) == ("slack:U1", "slack:U2")
 

@@ -1,0 +1,99 @@
+"""A scheduler over a store in memory, and a hand that ends what it started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from channels.contract import Address, ChatId
+from channels.errors import Unavailable
+from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.cron import Report
+from ohmo.contracts.messages import Text, UserStep
+from ohmo.contracts.store import Accepted, Seat
+from ohmo.cron.desk import CronDesk, DeskParts
+from ohmo.cron.incidents import Incidents
+from ohmo.cron.scheduler import Scheduler, SchedulerParts
+from ohmo.ids import IdSource
+from ohmo.store.memory import MemoryStore
+from ohmo.testing import ManualClock, eventually
+
+
+class Rig:
+    """A scheduler over a store; ``refused``: how many notices find no room at first."""
+
+    def __init__(self, refused: int = 0) -> None:
+        self.clock, self.new_id, self.refused = ManualClock(), IdSource(), refused
+        self.store = MemoryStore(clock=self.clock)
+        self.told: list[str] = []
+        self.recorded_before: list[int] = []
+        self.desk = CronDesk(
+            DeskParts(
+                self.store, self.publish, lambda text: Address("fake", "bot", ChatId(text)), lambda _: None, (Path("/nowhere"),), "UTC",
+                self.new_id, self.clock, self.nothing,
+            )
+        )  # fmt: skip
+
+    async def publish(self, wake: Wake) -> Accepted:
+        return (await self.store.accept([(wake, Seat("", "wake"))]))[0]
+
+    async def nothing(self, _: object = None) -> None:
+        return
+
+    async def tell(self, once: str, text: str) -> None:
+        self.recorded_before.append(len(await self.desk.history("brief")))
+        if self.refused:
+            self.refused -= 1
+            raise Unavailable("disk full")
+        if once not in self.told:
+            self.told += [once, text]
+
+    @asynccontextmanager
+    async def scheduler(self) -> AsyncGenerator[None]:
+        parts = SchedulerParts(
+            self.store, self.desk, self.publish, Incidents(self.store, self.tell, self.store.retry_arrival), self.store.listen, self.clock.alarm,
+            self.clock, lambda _: None, self.nothing, steady=self.clock.steady,
+        )  # fmt: skip
+        running = asyncio.create_task(Scheduler(parts).run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+
+    async def fails(self) -> None:
+        """The run that waits ends so."""
+
+        async def begun() -> bool:
+            return bool(await self.work(failing="no credit"))
+
+        await eventually(begun)
+
+    async def work(self, *, failing: str = "") -> int:
+        """Everything that waits is done, or fails for this reason; how much it was."""
+
+        def step(arrival: Arrival) -> UserStep:
+            del arrival
+            return UserStep((Text("x"),), "owner", "wake")
+
+        found = await self.store.begin("hand", [self.new_id() for _ in range(8)], ttl=60, collect=lambda _: False, step=step)
+        for claim, work in found:
+            assert work is not None
+            report = Report(failing, failed=True) if failing else Report("", "ok", "d")
+            await self.store.finish(claim, work.turn, (), (), state="failed" if failing else "done", reason=failing or None, report=report)
+        return len(found)
+
+    async def ledger(self, name: str) -> list[tuple[str, str | None]]:
+        """State and reason of its slots, the oldest first."""
+        return [(one.state, one.reason) for one in reversed(await self.desk.history(name, limit=1_000))]
+
+    async def claims(self, *names: str) -> None:
+        """Wait until runs of exactly these jobs have begun and not ended."""
+
+        async def there() -> bool:
+            known = {row.job: row.name for row in await self.desk.list()}
+            return sorted(known[one.job] for one in await self.store.claimed()) == sorted(names)
+
+        await eventually(there)

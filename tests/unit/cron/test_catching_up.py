@@ -1,0 +1,45 @@
+"""What is caught up is spread, and nothing that is due now waits for it."""
+
+from __future__ import annotations
+
+from ohmo.testing import eventually
+from tests.unit.cron.scheduler_rig import Rig
+
+MINUTE = {"tz": "UTC", "prompt": "x", "every": "60s"}
+
+
+async def overslept(seconds: float, **policies: str) -> Rig:
+    """Three daily jobs that make the queue long, and one of each minute behind them; everybody slept."""
+    rig = Rig()
+    for name in ("a", "b", "c"):
+        await rig.desk.create({"name": name, "tz": "UTC", "prompt": "x", "schedule": "5 9 * * *"})
+    await rig.desk.create({**MINUTE, "name": "often", **policies})
+    rig.clock.tick(seconds)
+    return rig
+
+
+async def test_a_slot_that_comes_while_its_job_waits_to_be_caught_up_runs_on_time_and_stands_for_it() -> None:
+    rig = await overslept(630)
+    async with rig.scheduler():
+        await rig.claims("a")  # the others are spread over ten minutes
+        rig.clock.tick(29)
+        rig.clock.tick(1)  # eleven minutes: the next slot
+        await rig.claims("a", "often")
+        ledger = await rig.ledger("often")
+    assert ledger[-1] == ("claimed", None)
+    assert ledger[-2] == ("skipped", "coalesced into the run of 2026-01-05 09:11:00 UTC")
+    assert len(ledger) == 11
+
+
+async def test_runs_that_all_have_to_be_caught_up_wait_no_longer_than_until_the_next_slot() -> None:
+    rig = await overslept(630, catch_up="all", overlap="queue")
+    async with rig.scheduler():
+        await rig.claims("a")
+        rig.clock.tick(30)
+
+        async def all_done() -> bool:
+            await rig.work()
+            return [state for state, _ in await rig.ledger("often")] == ["done"] * 11
+
+        await eventually(all_done)
+        assert [reason for _, reason in await rig.ledger("often")] == ["caught up"] * 10 + [None]
