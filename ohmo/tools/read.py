@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ohmo.contracts.messages import Image
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
+from ohmo.tools.files.opening import opened
 from ohmo.tools.files.pieces import Window, read_lines, read_piece
 from ohmo.tools.files.text import PEEK, coding_of
 from ohmo.tools.inputs import PathText
@@ -56,12 +56,8 @@ class Read:
         return said(context, text, images=images)
 
     def _read(self, path: Path, arguments: ReadInput, thread: str) -> tuple[str, tuple[Image, ...]]:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise Trouble(f"{path} is a folder; use Glob to list it")
-        if not stat.S_ISREG(status.st_mode):
-            raise Trouble(f"{path} is a device, pipe or socket; only files can be read")
-        with path.open("rb") as file:
+        with opened(path) as file:
+            status = os.fstat(file.fileno())
             start = file.read(PEEK)
         kind = image_type(start)
         if kind is not None:

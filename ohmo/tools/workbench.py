@@ -43,6 +43,7 @@ class Limits:
     bash_timeout: float = 120.0
     bash_timeout_most: float = 600.0
     web_timeout: float = 30.0
+    page_timeout: float = 15.0  # to turn a page into Markdown
     web_bytes: int = 5 * 1024 * 1024
     image_bytes: int = 5 * 1024 * 1024
     spill: int = 16 * 1024 * 1024  # what is longer keeps its two ends: a command that never stops talking must not fill the disk

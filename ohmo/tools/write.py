@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.answers import Trouble, description, in_one_step, located
+from ohmo.tools.files.opening import content as content_of
 from ohmo.tools.files.replace import replace_file
+from ohmo.tools.files.rewriting import MOST
 from ohmo.tools.files.text import Coding, decode, encode, windows_ends
 from ohmo.tools.inputs import PathText
 from ohmo.tools.workbench import Workbench
@@ -44,7 +46,7 @@ class Write:
             raise Trouble(f"{path} changed since you last read it; Read it again first")
         coding, existed = Coding("utf-8"), target.exists()
         if existed:
-            before = decode(target.read_bytes())
+            before = decode(content_of(target, MOST))
             if before is not None:
                 text, coding = before
                 if windows_ends(text) and "\r\n" not in content:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from channels.record import record
+from ohmo.tools.files.opening import opened
 from ohmo.tools.files.text import Coding
 
 _CHUNK = 1 << 16
@@ -25,7 +26,7 @@ class Window:
 
 def _texts(path: Path, coding: Coding) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder(coding.name)("replace")
-    with path.open("rb") as file:
+    with opened(path) as file:
         file.seek(len(coding.bom))
         while chunk := file.read(_CHUNK):
             yield decoder.decode(chunk)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ohmo.tools.answers import Trouble
+from ohmo.tools.files.opening import content
 from ohmo.tools.files.replace import replace_file
 from ohmo.tools.files.stamps import FileStamps
 from ohmo.tools.files.text import decode, encode
 
-_MOST = 50 * 1024 * 1024
+MOST = 50 * 1024 * 1024
 
 
 def rewrite(path: Path, stamps: FileStamps, thread: str, change: Callable[[str], str]) -> None:
@@ -21,9 +22,7 @@ def rewrite(path: Path, stamps: FileStamps, thread: str, change: Callable[[str],
         raise Trouble(f"{path} is a folder")
     if stamps.changed(thread, target):
         raise Trouble(f"{path} changed since you last read it; Read it again first")
-    if target.stat().st_size > _MOST:
-        raise Trouble(f"{path} is larger than {_MOST} bytes; use Bash")
-    before = decode(target.read_bytes())
+    before = decode(content(target, MOST))
     if before is None:
         raise Trouble(f"{path} is binary")
     text, coding = before

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # markdownify carries no types.
+import json
 import re
+import sys
 from urllib.parse import urljoin
 
 from bs4 import BeautifulSoup
 from markdownify import MarkdownConverter
+
+from ohmo.tools.apart import bounded
 
 _DROPPED = (
     "script",
@@ -53,3 +57,14 @@ def to_markdown(html: str, url: str) -> str:
     text = re.sub(r"[ \t]+\n", "\n", text)
     text = re.sub(r"\n{3,}", "\n\n", text).strip()
     return f"# {title}\n\n{text}" if title and not text.startswith(f"# {title}") else text
+
+
+def main() -> None:
+    """A process of its own: on stdin the URL, a line end, and the page."""
+    url, _, html = sys.stdin.buffer.read().decode("utf-8", "replace").partition("\n")
+    bounded(json.loads(url)["seconds"])
+    sys.stdout.buffer.write(to_markdown(html, json.loads(url)["url"]).encode("utf-8", "replace"))
+
+
+if __name__ == "__main__":
+    main()

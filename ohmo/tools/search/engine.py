@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.tools.answers import Trouble, in_thread
-from ohmo.tools.search import inprocess, ripgrep
+from ohmo.tools.search import apart, inprocess, ripgrep
 from ohmo.tools.search.request import Hit, Search
 from ohmo.tools.search.walk import walk
 
@@ -23,8 +23,8 @@ SECONDS = 60.0
 class SearchEngine:
     """``program``: ripgrep, None when it is not there. ``small``: trees with fewer files are searched in process."""
 
-    def __init__(self, program: Path | None, sensitive: SensitivePaths, small: int) -> None:
-        self._program, self._sensitive, self._small = program, sensitive, small
+    def __init__(self, program: Path | None, sensitive: SensitivePaths, small: int, seconds: float = SECONDS) -> None:
+        self._program, self._sensitive, self._small, self._seconds = program, sensitive, small, seconds
 
     async def files(self, root: Path, accepts: Callable[[str], bool], most: int) -> tuple[list[str], bool]:
         """Matching relative paths in path order, at most ``most``; True when there are more. Raises Trouble."""
@@ -32,7 +32,7 @@ class SearchEngine:
             found = await self._threaded(lambda stop: (path for path in walk(root, self._hides, stop) if accepts(path)), most + 1)
         else:
             found = list[str]()
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(self._seconds):
                 async with aclosing(ripgrep.files(self._program, root, self._sensitive.excluded_globs())) as paths:
                     async for path in paths:
                         if accepts(path) and not self._hides(f"{root}/{path}"):
@@ -44,12 +44,16 @@ class SearchEngine:
     async def search(self, request: Search, most: int) -> tuple[list[Hit], bool]:
         """Files with matches until their rows pass ``most``; True when there are more. Raises Trouble, TimeoutError."""
         small = await self._is_small(request.root) if request.root.is_dir() else request.root.stat().st_size < 1 << 20
-        if small or self._program is None:
+        long = apart.may_take_long(request.pattern)
+        if self._program is None and long:
+            paths = await self._threaded(lambda stop: inprocess.candidates(request, self._hides, stop), None)
+            hits = await apart.search(request, paths, most, self._seconds)
+        elif (small and not long) or self._program is None:
             hits = await self._threaded(lambda stop: _enough(inprocess.search(request, self._hides, stop), most), None)
         else:
             hits = list[Hit]()
             rows = 0
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(self._seconds):
                 async with aclosing(ripgrep.search(self._program, request, self._sensitive.excluded_globs())) as found:
                     async for hit in found:
                         if self._hides(f"{request.root}/{hit.path}"):
@@ -69,11 +73,10 @@ class SearchEngine:
     def _hides(self, path: str) -> bool:
         return self._sensitive.hides(path)
 
-    @staticmethod
-    async def _threaded(work: Callable[[Callable[[], bool]], Iterator[Found]], most: int | None) -> list[Found]:
+    async def _threaded(self, work: Callable[[Callable[[], bool]], Iterator[Found]], most: int | None) -> list[Found]:
         """Runs an iterator in a thread; cancellation and the time limit make it stop at its next step."""
         over = threading.Event()
-        timer = asyncio.get_running_loop().call_later(SECONDS, over.set)
+        timer = asyncio.get_running_loop().call_later(self._seconds, over.set)
         running = asyncio.ensure_future(asyncio.to_thread(lambda: list(itertools.islice(work(over.is_set), most))))
         try:
             found = await asyncio.shield(running)
@@ -83,7 +86,7 @@ class SearchEngine:
                 over.set()
                 await asyncio.wait({running})
         if over.is_set():
-            raise Trouble(f"the search took longer than {SECONDS:.0f} s; name a narrower `path` or `glob`")
+            raise Trouble(f"the search took longer than {self._seconds:.0f} s; name a narrower `path` or `glob`")
         return found
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from ohmo.tools.answers import Trouble
+from ohmo.tools.files.opening import content
 from ohmo.tools.files.text import coding_of
 from ohmo.tools.search.request import Hit, Line, Search
 from ohmo.tools.search.walk import Blocked, walk
@@ -15,24 +17,29 @@ _MOST = 64 * 1024 * 1024  # larger files are left to ripgrep
 
 def search(request: Search, blocked: Blocked, stop: Callable[[], bool]) -> Iterator[Hit]:
     """Files with matches, in path order."""
+    yield from look(request, candidates(request, blocked, stop))
+
+
+def candidates(request: Search, blocked: Blocked, stop: Callable[[], bool]) -> Iterator[str]:
+    """The files to look into, relative to the root; "" is the root itself."""
+    if request.root.is_file():
+        yield ""
+    else:
+        yield from (path for path in walk(request.root, blocked, stop) if request.accepts(path))
+
+
+def look(request: Search, paths: Iterable[str]) -> Iterator[Hit]:
     flags = re.MULTILINE | (re.IGNORECASE if request.ignore_case else 0) | (re.DOTALL if request.multiline else 0)
     expression = re.compile(request.pattern, flags)
-    if request.root.is_file():
-        hit = _file(request.root, request.root.name, expression, request)
-        if hit is not None:
-            yield hit
-        return
-    for path in walk(request.root, blocked, stop):
-        if request.accepts(path) and (hit := _file(request.root / path, path, expression, request)) is not None:
+    for path in paths:
+        if (hit := _file(request.root / path, path or request.root.name, expression, request)) is not None:
             yield hit
 
 
 def _file(path: Path, shown: str, expression: re.Pattern[str], request: Search) -> Hit | None:
     try:
-        if path.stat().st_size > _MOST:
-            return None
-        data = path.read_bytes()
-    except OSError:
+        data = content(path, _MOST)
+    except (OSError, Trouble):
         return None
     coding = coding_of(data[:8192], whole=True)
     wide = coding is not None and coding.name.startswith("utf-16")
