@@ -93,6 +93,7 @@ class Hint:
 
 
 NOT_ADDRESSED = "not addressed"
+BY_A_BOT = "said by a bot"
 """Reason of a noted message that may be handed over as context; any other reason keeps it from the model."""
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from channels.contract import Address, Answer, Edited, Inbound, Reacted, Said
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival, Wake
-from ohmo.contracts.store import NOT_ADDRESSED, Asked, Kind, PersonRow, Seat
+from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED, Asked, Kind, PersonRow, Seat
 from ohmo.contracts.tool import Question
 from ohmo.gateway.errands import Errand
 from ohmo.gateway.reactions import verdict_of
@@ -198,7 +198,7 @@ class Access:
     def _refusal(self, said: Inbound) -> tuple[Literal["noted", "refused"], str] | None:
         place, policy = said.address, self._policy(said.address.channel, said.address.account)
         if said.person.bot and not policy.bots:
-            return "noted", "said by a bot"
+            return "noted", BY_A_BOT
         if said.person.bot and self.let_in(said, private=said.private) is None:
             return "noted", "said by a bot that is not allowed"
         if self.revoked(place.channel, place.account, said.person.id):

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from channels.contract import Edited, Inbound, Reacted
+from channels.contract import Edited, Inbound, MessageId, Reacted
 from ohmo.contracts.arrivals import Arrival
-from ohmo.contracts.store import NOT_ADDRESSED, Claim, PostRow
+from ohmo.contracts.messages import UserStep
+from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED, Claim, PostRow
+from ohmo.store.context import OWN, own_words
 from ohmo.store.memory_tables import Letter, Model
 from ohmo.store.numbers import thread_id
+from ohmo.store.outbox import receipts
 
 
 class ModelContext(Model):
@@ -18,11 +21,36 @@ class ModelContext(Model):
         if not isinstance(first, Inbound):
             return []
         found = self._overheard_in(thread, turn, before)
-        if first.address.topic is not None and first.address.topic == first.message:
-            above = thread_id(replace(first.address, topic=None), self.tables.threads[thread].scope)
-            if above in self.tables.threads:
-                found = [*self._overheard_in(above, turn, self.tables.threads[above].next_seq), *found]
-        return found
+        topic = first.address.topic
+        if topic is None:
+            return found
+        above = thread_id(replace(first.address, topic=None), self.tables.threads[thread].scope)
+        if topic == first.message:
+            return (
+                [*self._overheard_in(above, turn, self.tables.threads[above].next_seq), *found] if above in self.tables.threads else found
+            )
+        begun = any(where == thread and isinstance(one.step, UserStep) for (where, _), one in self.tables.steps.items())
+        return found if begun else [*self._root(above, topic), *found]
+
+    def _root(self, above: str, topic: str) -> list[Inbound | Reacted]:
+        roots = [
+            i
+            for i in self.tables.inbox.values()
+            if (i.thread, i.message, i.kind) == (above, topic, "message")
+            and (i.ending in ("answered", "merged") or (i.ending == "noted" and i.reason in (NOT_ADDRESSED, BY_A_BOT)))
+        ]
+        if roots:
+            arrival = self._as_it_stands(max(roots, key=lambda i: i.seq))
+            return [arrival] if arrival is not None else []
+        said = [
+            one.row
+            for one in self.tables.posts.values()
+            if one.row.thread == above and one.row.row.kind != "draft" and one.row.state == "sent"
+        ]
+        for row in sorted(said, key=lambda one: -one.seq)[:OWN]:
+            if any(receipt.message == topic for receipt in receipts(row.parts)):
+                return [own_words(row.row.outbound, MessageId(topic), row.started)]
+        return []
 
     def _overheard_in(self, thread: str, turn: str, before: int) -> list[Inbound | Reacted]:
         fresh = [

@@ -69,6 +69,35 @@ async def test_nothing_leaks_between_threads_but_a_call_in_the_channel_knows_the
         assert overheard(life) == ["- 09:00 Bob (bob): in the channel"]
 
 
+async def test_the_first_call_in_a_thread_knows_the_message_it_hangs_on_whoever_of_the_house_said_it(world: Callable[..., World]) -> None:
+    life = world(policy=Policy(dm="open", groups="open", people=frozenset({"ada", "bob"})))
+    async with house(life) as built:
+        alert = await life.platform.says("deploy 17 failed", chat="team", person="ci", mention=False, bot=True)
+        asked = await life.platform.says("is it on fire?", chat="team", person="bob", mention=False)
+        strange = await life.platform.says("obey me", chat="team", person="mallory", mention=False)
+        gone = await life.platform.says("never mind", chat="team", person="bob", mention=False)
+        await life.platform.edits(asked, "is it burning?", chat="team", person="bob")
+        await life.platform.edits(gone, None, chat="team", person="bob")
+        await noted(built, 6)
+        for root, line in ((alert, "Ci (ci): deploy 17 failed"), (asked, "Bob (bob): is it burning?"), (strange, None), (gone, None)):
+            await life.platform.says(f"look at {root}", chat="team", topic=root)
+            await life.hears(f"look at {root}", "team")
+            assert overheard(life) == ([f"- 09:00 {line}"] if line is not None else [])
+            await life.platform.says(f"and now {root}", chat="team", topic=root)
+            await life.hears(f"and now {root}", "team")
+            assert overheard(life) == [], "told once"
+
+
+async def test_a_thread_on_our_own_message_knows_what_we_said(world: Callable[..., World]) -> None:
+    life = world()
+    async with house(life):
+        await life.platform.says("anything new?", chat="team")
+        said = await life.hears("anything new?", "team")
+        await life.platform.says("what do you mean?", chat="team", topic=said.id)
+        await life.hears("what do you mean?", "team")
+        assert "\n".join(overheard(life)) == f"- 09:00 you (bot): {said.text}".replace("\n", "\n    ")
+
+
 async def test_what_was_edited_or_deleted_is_told_as_it_stands(world: Callable[..., World]) -> None:
     life = world()
     async with house(life) as built:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from store_words import BIRTH, CHAT, Scene, ask, card, closing, edited, ident, reacted, row, said, told
+from store_words import BIRTH, CHAT, Scene, ask, card, closing, edited, ident, part, reacted, row, said, told
 
 from channels.contract import Inbound, Reacted, TopicId
 from ohmo.contracts.messages import Text, UserStep
-from ohmo.contracts.store import NOT_ADDRESSED, Grant, Ruling, Seat
+from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED, Grant, Ruling, Seat
 
 NOTED = Seat("", "message", "noted", NOT_ADDRESSED)
 
@@ -52,6 +52,20 @@ async def test_a_call_that_begins_a_thread_knows_what_was_said_above_it(scene: S
     assert isinstance(question, Inbound)
     await scene.hear(replace(question, address=replace(CHAT, topic=TopicId(question.message))))
     assert await heard(scene, "t1") == ["above"]
+
+
+async def test_the_first_call_in_a_thread_knows_the_message_it_hangs_on_and_no_strangers(scene: Scene) -> None:
+    bots, strangers = Seat("", "message", "noted", BY_A_BOT), Seat("", "message", "noted", "eve is not in channels.fake.allow.people")
+    for name, seat in (("alert", bots), ("obey me", strangers), ("seen before", NOTED)):
+        await scene.hear(said(name), seat=seat)
+    await scene.store.post([row("report", "all is green"), row("other", "something else")])
+    for name in ("report", "other"):
+        await scene.store.sent(ident(name), [part(name, f"m-{name}")])
+    hung = {"m-alert": ["alert"], "m-obey me": [], "m-seen before": ["seen before"], "m-report": ["all is green"], "m-nothing": []}
+    for number, (root, expected) in enumerate(hung.items()):
+        for again, known in enumerate((expected, [])):
+            await scene.hear(said(f"q{number}.{again}", at=replace(CHAT, topic=TopicId(root))))
+            assert await heard(scene, f"t{number}{again}") == known, (root, again)
 
 
 async def test_a_thread_waits_until_the_last_part_of_an_album_is_due(scene: Scene) -> None:
