@@ -108,6 +108,7 @@ class Telegram:
             numbers = [number for raw in batch if (number := inbound.number(raw)) is not None]
             if not numbers:
                 raise NotReady("Telegram: updates without update_id came; they cannot be confirmed")
+            await self._follow(batch, context)
             seen = await self._remember(context, inbound.fenced(self._read(batch, aside, now), oldest), now)
             offset = max(numbers) + 1
 
@@ -144,6 +145,20 @@ class Telegram:
                 aside.keep(raw, f"update-{name}")
                 log.warning("Telegram: update %s was passed over (%d so far): it %s", name, aside.count, malformed)
         return found
+
+    async def _follow(self, batch: Sequence[object], context: ChannelContext) -> None:
+        """A group that became a supergroup has another number, which the owner may have written down."""
+        for raw in batch:
+            if (move := inbound.moved(raw)) is not None:
+                self._moved[move[0]] = move[1]
+                await context.missed(
+                    f"Telegram: the group {move[0]} is a supergroup now, under the number {move[1]}. What is meant for the old number goes there; where "
+                    f"channels.telegram.allow.groups or a rule names {move[0]}, write {move[1]}."
+                )
+
+    def _place(self, address: Address) -> int | str:
+        chat = render.chat_of(address)
+        return self._moved.get(chat, chat)
 
     async def _remember(self, context: ChannelContext, found: Sequence[Arrival], now: datetime) -> datetime:
         await context.publish(found, Cursor("seen", now.isoformat()))
@@ -200,7 +215,7 @@ class Telegram:
 
     async def revise(self, address: Address, receipt: Receipt | None, text: str) -> None:
         made = render.newest(text)
-        chat = render.chat_of(address)
+        chat = self._place(address)
         if receipt is not None:
             options = {"parse_mode": "HTML", "link_preview_options": {"is_disabled": True}}
             await self._wire.edit({"chat_id": chat, "message_id": render.number(receipt.message), "text": made, **options})
@@ -216,7 +231,7 @@ class Telegram:
     async def typing(self, address: Address, on: bool) -> None:
         """Telegram ends it by itself, with our next message or after five seconds."""
         if on:
-            await self._wire.act(render.chat_of(address), render.topic_of(address))
+            await self._wire.act(self._place(address), render.topic_of(address))
 
     async def acknowledge(self, answer: Answer, text: str) -> None:
         """A press that is too old to be answered needs no answer any more."""

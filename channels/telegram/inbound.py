@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
+from typing import cast
 
 from pydantic import ValidationError
 
@@ -51,6 +52,18 @@ def number(raw: object) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
+def moved(raw: object) -> tuple[int, int] | None:
+    """The old and the new number of a group that became a supergroup (Message, migrate_to_chat_id); None: this update tells of none."""
+    message: object = cast("dict[str, object]", raw).get("message") if isinstance(raw, dict) else None
+    if not isinstance(message, dict) or "migrate_to_chat_id" not in message:
+        return None
+    try:
+        said = Message.model_validate(message)
+    except (ValidationError, RecursionError):
+        return None
+    return (said.chat.id, said.migrate_to_chat_id) if said.migrate_to_chat_id is not None else None
+
+
 def _arrivals(update: Update, me: Me, now: datetime) -> Iterator[Arrival]:
     if update.message is not None:
         found = _message(update.message, me)
@@ -90,7 +103,7 @@ def _message(message: Message, me: Me) -> Inbound | None:
         text=text,
         private=private,
         addressed=private or _is_meant(message, me),
-        attachments=attachments,
+        attachments=attachments or (_attachments(reply) if reply is not None else ()),  # "what is this?" said to a picture
         reply_to=MessageId(str(reply.message_id)) if reply is not None else None,
         quoted=_quoted(message, reply),
         album=message.media_group_id,

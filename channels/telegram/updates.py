@@ -99,6 +99,7 @@ class Message(_Shape):
     is_automatic_forward: bool = False
     sender_chat: Chat | None = None
     message_thread_id: int | None = None
+    migrate_to_chat_id: int | None = None  # the group is a supergroup under this number from now on
     is_topic_message: bool = False
     media_group_id: str | None = None
     text: str = ""

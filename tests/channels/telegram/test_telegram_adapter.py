@@ -574,6 +574,24 @@ async def test_a_group_that_became_a_supergroup_is_followed(telegram: TelegramRi
     assert [body["text"] for body in world.chat(-100555).messages.values()] == ["hello"]
 
 
+async def test_a_group_that_becomes_a_supergroup_is_told_to_the_owner_and_what_is_meant_for_it_goes_there_at_once(
+    telegram: TelegramRig, context: FakeContext
+) -> None:
+    world = telegram.server.world
+    channel = telegram.channel()
+    part = channel.render(Outbound(channel.parse_address("-55"), "hello"))[0]
+    async with listening(channel, context):
+        world.upgrade(-55, -100555)
+        await context.until(lambda it: bool(it.gaps))
+        await channel.send(part, KEY)
+        await channel.typing(channel.parse_address("-55"), on=True)
+    ((told, where),) = context.gaps
+    assert where is None, "the owner's to mend"
+    assert "-55 is a supergroup now, under the number -100555" in told
+    assert [body["text"] for body in world.chat(-100555).messages.values() if "text" in body] == ["hello"]
+    assert [call.code for call in telegram.server.calls if call.method in ("sendMessage", "sendChatAction")] == [200, 200]
+
+
 async def test_attachments_are_fetched_whole_or_not_at_all(telegram: TelegramRig, context: FakeContext, tmp_path: Path) -> None:
     world = telegram.server.world
     world.says("look", "dm:ada", document={**world.store("a.bin", b"abc" * 1000), "file_name": "../a.bin", "mime_type": "application/x"})

@@ -123,6 +123,14 @@ class World:
         shown = name.title() if isinstance(name, str) and name in PEOPLE else f"Person {number}"
         return {"id": number, "is_bot": False, "first_name": shown}
 
+    def upgrade(self, old: int, new: int) -> None:
+        """A group becomes a supergroup: both say so (Message, migrate_to_chat_id and migrate_from_chat_id)."""
+        before, after = self.chat(old), self.chat(new)
+        before.body["type"] = "group"
+        self.enqueue("message", self.add(before, self.person("ada"), {"migrate_to_chat_id": new}))
+        self.enqueue("message", self.add(after, self.person("ada"), {"migrate_from_chat_id": old}))
+        before.moved_to = new
+
     def add(self, chat: Chat, sender: Body, fields: Body) -> Body:
         chat.counter += 1
         message = {"message_id": chat.counter, "from": sender, "chat": chat.body, "date": int(self.clock()), **fields}

@@ -89,6 +89,14 @@ def test_the_leading_mention_is_not_part_of_what_is_said() -> None:
     assert heard(message(GROUP, text=text, entities=[entity("mention", text, "@ohmo_bot")])).text == "what time is it?"
 
 
+def test_words_said_to_a_picture_bring_the_picture_unless_they_bring_one_of_their_own() -> None:
+    picture = message(GROUP, message_id=4, photo=[{"file_id": "big", "file_unique_id": "u", "file_size": 9}])
+    found = heard(message(GROUP, text="what is this?", reply_to_message=picture))
+    assert [file.ref for file in found.attachments] == ["big"]
+    own = heard(message(GROUP, photo=[{"file_id": "other", "file_unique_id": "o"}], reply_to_message=picture))
+    assert [file.ref for file in own.attachments] == ["other"]
+
+
 def test_a_reply_to_the_bot_addresses_it_and_brings_what_was_said() -> None:
     bots = message(GROUP, {"id": 7, "is_bot": True, "first_name": "ohmo"}, text="the answer") | {"message_id": 4}
     found = heard(message(GROUP, text="why?", reply_to_message=bots))
