@@ -11,10 +11,13 @@ from typing import Any, TypedDict, cast
 from channels.cleaning import clean, cleaned
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
 from channels.record import record
+from channels.slack import shown
 
 Body = dict[str, Any]
 # Reference, "message" event subtypes: these are people or programs talking; the others are Slack's own lines (joins, topics, pins) or copies.
-_SPOKEN = frozenset({"", "file_share", "thread_broadcast", "me_message", "bot_message"})
+_SPOKEN = frozenset(
+    {"", "file_share", "thread_broadcast", "me_message", "bot_message", "message_share"}
+)  # the last one: seen, not documented
 _SLACKBOT = "USLACKBOT"
 _PERSON = re.compile(r"<@([UW][A-Z0-9]+)(?:\|([^<>]*))?>")
 _MARKED = re.compile(r"<([^<>]*)>")
@@ -159,11 +162,19 @@ def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | N
         at=moment(ts),
         order=order(ts),
         message=MessageId(ts),
-        text=readable(text, place),
+        text=_whole(row, place),
         private=private,
         addressed=addressed,
         attachments=tuple(_attachments(row)),
     )
+
+
+def _whole(row: Body, place: Place) -> str:
+    """Its words, and what was forwarded with them or is said in attachments and blocks, which the words do not hold."""
+    pieces = [readable(shown.words_of(row) if is_bots(row) else _str(row, "text", ""), place)]
+    for head, words in shown.beside(row, program=is_bots(row)):
+        pieces += [f"[{clean(head)}]" if head else "", readable(words, place)]
+    return "\n".join(piece for piece in pieces if piece)
 
 
 def edited(row: Body, chat: str, place: Place, *, private: bool, ts: str = "") -> Edited | None:
@@ -180,7 +191,7 @@ def edited(row: Body, chat: str, place: Place, *, private: bool, ts: str = "") -
         at=moment(changed),
         order=order(changed),
         message=MessageId(message_ts),
-        text=readable(text, place),
+        text=_whole(row, place),
     )
 
 
@@ -290,7 +301,7 @@ def _marked(inside: str, place: Place) -> str:
 def _attachments(row: Body) -> list[Attachment]:
     """File object: ``ref`` is the file's id and its private address, which the bot token opens for as long as the file lives."""
     found: list[Attachment] = []
-    for file in _list(row, "files"):
+    for file in shown.files(row):
         name, url = (
             _str(file, "name", "") or _str(file, "title", "") or "file",
             _str(file, "url_private_download", "") or _str(file, "url_private", ""),

@@ -182,6 +182,46 @@ def test_files_are_references_with_an_id_and_an_address() -> None:
     ]
 
 
+def test_a_forwarded_message_comes_with_its_author_its_words_and_its_files() -> None:
+    """As Slack sends it: the words of whoever forwards may be empty, the rest stands in an attachment with ``is_share``."""
+    file = {"id": "F1", "name": "log.txt", "mimetype": "text/plain", "url_private": "https://files.slack.com/F1", "size": 3}
+    share = {
+        "is_share": True,
+        "is_msg_unfurl": True,
+        "author_name": "Bob",
+        "text": "it <https://e.org|burns>",
+        "fallback": "[9:00] Bob: it",
+        "files": [file],
+    }
+    found = only(event(text="", attachments=[share]))
+    assert (found.text, [one.name for one in found.attachments]) == ("[forwarded from Bob]\nit burns (https://e.org)", ["log.txt"])
+    assert only(event(text="look at this", attachments=[share])).text.startswith("look at this\n[forwarded from Bob]\n")
+    unfurled = {"title": "A page", "text": "what stands there", "from_url": "https://e.org"}
+    assert only(event(text="https://e.org", attachments=[unfurled])).text == "https://e.org", "a link that Slack unfurled says nothing new"
+    forwarded = changed(text="look again", attachments=[share])
+    assert only(forwarded).text == "look again\n[forwarded from Bob]\nit burns (https://e.org)"
+
+
+def test_what_a_program_says_in_attachments_and_blocks_is_read() -> None:
+    alert = {
+        "color": "danger",
+        "title": "deploy 17",
+        "text": "failed",
+        "fields": [{"title": "where", "value": "eu"}],
+        "fallback": "deploy 17 failed",
+    }
+    program = {"subtype": "bot_message", "bot_id": "B8", "user": None, "text": ""}
+    assert only(event(**program, attachments=[alert])).text == "deploy 17\nfailed\nwhere: eu"
+    blocks = [
+        {"type": "header", "text": {"type": "plain_text", "text": "Build"}},
+        {"type": "section", "text": {"type": "mrkdwn", "text": "*red*"}, "fields": [{"type": "mrkdwn", "text": "on main"}]},
+        {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [{"type": "text", "text": "see "}, {"type": "link", "url": "https://e.org"}]}]},
+        {"type": "actions", "elements": [{"type": "button", "text": {"type": "plain_text", "text": "Retry"}}]},
+    ]  # fmt: skip
+    assert only(event(**program, blocks=blocks)).text == "Build\n*red*\non main\nsee https://e.org"
+    assert only(event(text="own words", blocks=blocks)).text == "own words", "a person's blocks say what their text says"
+
+
 def test_events_whose_channel_is_an_object_belong_to_no_chat() -> None:
     assert chat_of("events_api", {"event": {"type": "channel_created", "channel": {"id": "C9"}}}) == ""
 
