@@ -9,7 +9,7 @@ from datetime import datetime
 import ohmo
 from ohmo.config.models import Budget
 from ohmo.contracts.reports import Reports, UsageTotal
-from ohmo.contracts.status import HouseStatus
+from ohmo.contracts.status import HouseStatus, with_queues
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.sessions.pool import Pool
 
@@ -50,6 +50,6 @@ class Truth:
         warnings = (*((f"{away}; no message is accepted until that is mended.",) if away else ()), *self.warnings())
         return HouseStatus(
             ready=self.ready and not away, version=ohmo.__version__, started=self.started, provider=self.provider, model=self.model,
-            channels=self.board.report(), inbox=inbox, outbox=outbox, oldest_waiting=counts.oldest_waiting, turns_running=self.pool.running,
+            channels=with_queues(self.board.report(), counts), inbox=inbox, outbox=outbox, oldest_waiting=counts.oldest_waiting, turns_running=self.pool.running,
             turns_parked=counts.turns_parked, cron=self.cron(), budget={"day": await self._today()}, warnings=warnings,
         )  # fmt: skip

@@ -28,6 +28,10 @@ def show_status(status: Mapping[str, Any]) -> None:
         "STATE": lambda row: row["state"],
         "LAST EVENT": lambda row: ago(row["last_event"]),
         "LAST DELIVERY": lambda row: ago(row["last_delivery"]),
+        "WAITING": lambda row: row.get("waiting", 0),
+        "OLDEST": lambda row: ago(row.get("oldest_waiting")),
+        "TO SEND": lambda row: row.get("outgoing", 0),
+        "DEAD": lambda row: row.get("dead", 0),
         "DETAIL": lambda row: row["detail"],
     }
     print_rows(rows, columns, "no channel is enabled")

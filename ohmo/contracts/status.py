@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
 from channels.record import record
+from ohmo.contracts.reports import Counts
 
 ChannelState = Literal["starting", "connected", "reconnecting", "auth_failed", "conflict", "standby", "failed", "off"]
 
@@ -14,13 +16,33 @@ ChannelState = Literal["starting", "connected", "reconnecting", "auth_failed", "
 @record
 class ChannelStatus:
     """``connected`` is true health: an event or heartbeat within the platform's interval and an authenticated call that succeeded in the last
-    ten minutes (``last_call``). ``detail``: one line, why not and what to do."""
+    ten minutes (``last_call``). ``detail``: one line, why not and what to do. ``waiting``: messages without an answer, the oldest since
+    ``oldest_waiting``; ``outgoing`` posts are on their way, ``dead``: what could not be answered or delivered. Accounts of a platform share these."""
 
     state: ChannelState
     last_event: datetime | None
     last_delivery: datetime | None
     detail: str
     last_call: datetime | None = None
+    waiting: int = 0
+    oldest_waiting: datetime | None = None
+    outgoing: int = 0
+    dead: int = 0
+
+
+def with_queues(channels: Mapping[str, ChannelStatus], counts: Counts) -> dict[str, ChannelStatus]:
+    """By label (``slack``, ``slack/work``), each with what waits for it."""
+    return {label: _with_queue(channel, label.partition("/")[0], counts) for label, channel in channels.items()}
+
+
+def _with_queue(channel: ChannelStatus, name: str, counts: Counts) -> ChannelStatus:
+    def of(rows: Mapping[tuple[str, str], int], *states: str) -> int:
+        return sum(rows.get((name, state), 0) for state in states)
+
+    return replace(
+        channel, waiting=of(counts.inbox, "waiting", "taken"), oldest_waiting=counts.oldest.get(name),
+        outgoing=of(counts.outbox, "ready", "sending"), dead=of(counts.inbox, "dead") + of(counts.outbox, "dead"),
+    )  # fmt: skip
 
 
 @record

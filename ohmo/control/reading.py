@@ -8,7 +8,7 @@ from typing import get_args
 
 from aiohttp import web
 
-from ohmo.contracts.reports import ArrivalInfo, Counts, HistoryItem, StepInfo, ThreadInfo
+from ohmo.contracts.reports import ArrivalInfo, HistoryItem, StepInfo, ThreadInfo
 from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import Ending
 from ohmo.control.answers import Refusal, answer, number, one_of
@@ -50,8 +50,8 @@ class Reading:
 
     async def channels(self, _: web.Request) -> web.Response:
         """What each channel is worth now: connected in truth, what waits for it and since when, what could not be delivered."""
-        status, counts = await self._ports.status(), await self._reports.counts(spare=True)
-        return answer({"channels": [_channel(label, channel, counts) for label, channel in status.channels.items()]})
+        status = await self._ports.status()
+        return answer({"channels": [_channel(label, channel) for label, channel in status.channels.items()]})
 
     async def sessions(self, request: web.Request) -> web.Response:
         """Newest first, each with what it is called; ``next`` is the ``after`` of the following page, null at the end. With ``text`` those in
@@ -147,12 +147,7 @@ class Reading:
         return answer({"usage": await self._reports.usage(days=days, by_person=by == "person")})
 
 
-def _channel(label: str, channel: ChannelStatus, counts: Counts) -> Mapping[str, object]:
-    name = label.partition("/")[0]  # several accounts of a platform share its queue
-
-    def of(rows: Mapping[tuple[str, str], int], *states: str) -> int:
-        return sum(rows.get((name, state), 0) for state in states)
-
+def _channel(label: str, channel: ChannelStatus) -> Mapping[str, object]:
     return {
         "name": label,
         "state": channel.state,
@@ -161,10 +156,10 @@ def _channel(label: str, channel: ChannelStatus, counts: Counts) -> Mapping[str,
         "last_event": channel.last_event,
         "last_delivery": channel.last_delivery,
         "last_call": channel.last_call,
-        "waiting": of(counts.inbox, "waiting", "taken"),
-        "oldest_waiting": counts.oldest.get(name),
-        "outgoing": of(counts.outbox, "ready", "sending"),
-        "dead": of(counts.inbox, "dead") + of(counts.outbox, "dead"),
+        "waiting": channel.waiting,
+        "oldest_waiting": channel.oldest_waiting,
+        "outgoing": channel.outgoing,
+        "dead": channel.dead,
     }
 
 

@@ -16,7 +16,7 @@ from playwright.async_api import Browser, Page, StorageState, async_playwright, 
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.reports import Counts, ThreadInfo, UsageTotal
-from ohmo.contracts.status import ChannelStatus, HouseStatus
+from ohmo.contracts.status import ChannelStatus, HouseStatus, with_queues
 from ohmo.contracts.store import OutRow
 from ohmo.control.server import Doors
 from tests.browser.conftest import FLAGS
@@ -64,7 +64,11 @@ class Shown(SmallHouse):
             "web": ChannelStatus("connected", ago(0), ago(1), "", ago(0)),
         }
         return replace(
-            await super().status(), channels=channels, inbox={"waiting": 2, "dead": 1}, outbox={"dead": 1}, turns_parked=len(self.asked)
+            await super().status(),
+            channels=with_queues(channels, await self.counts()),
+            inbox={"waiting": 2, "dead": 1},
+            outbox={"dead": 1},
+            turns_parked=len(self.asked),
         )
 
     async def counts(self, *, spare: bool = False) -> Counts:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from answering_house import AnsweringHouse, Keyboard, keyboard
 from small_house import PERMISSION
 
 from channels.contract import Choice
+from ohmo.contracts.reports import Counts
 from ohmo.contracts.store import PersonRow
 from ohmo.contracts.tool import Question
 
@@ -104,6 +106,19 @@ async def test_status_says_ready_and_every_channel(home: Path) -> None:
         found = json.loads((await ohmo("status", "--json")).out)
         assert found["ready"] is True
         assert found["channels"]["web"]["state"] == "connected"
+
+
+async def test_status_says_what_waits_for_each_channel_and_since_when(home: Path) -> None:
+    house, since = AnsweringHouse(), datetime.now(UTC) - timedelta(minutes=7)
+    rows = {("slack", "waiting"): 2, ("slack", "taken"): 1, ("slack", "dead"): 1, ("slack", "answered"): 9}
+    house.counted = Counts(rows, {("slack", "ready"): 4, ("slack", "dead"): 1}, since, 0, 0, {"slack": since})
+    async with keyboard(house, home) as ohmo:
+        found = json.loads((await ohmo("status", "--json")).out)["channels"]["slack"]
+        assert (found["waiting"], found["outgoing"], found["dead"]) == (3, 4, 2)
+        assert datetime.fromisoformat(found["oldest_waiting"]) == since
+        head, line = [line for line in (await ohmo("status")).out.splitlines() if line.startswith(("CHANNEL", "slack"))]
+        assert head.split()[-7:] == ["DELIVERY", "WAITING", "OLDEST", "TO", "SEND", "DEAD", "DETAIL"]
+        assert line.split()[4:9] == ["3", "7", "min", "4", "2"]
 
 
 async def test_probes_answer_with_their_exit_code(home: Path) -> None:

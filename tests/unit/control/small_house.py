@@ -18,7 +18,7 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import Event, ModelDone, TextDelta, ToolDone, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, ToolResult, Usage, UserStep
 from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, StepInfo, ThreadInfo, TurnUsage, UsageTotal, spot_of
-from ohmo.contracts.status import ChannelStatus, HouseStatus
+from ohmo.contracts.status import ChannelStatus, HouseStatus, with_queues
 from ohmo.contracts.store import Accepted, Ask, Asked, Hint, OutRow, PartState, PersonRow, PostRow, ThreadSettings
 from ohmo.contracts.tool import Question
 from ohmo.control.metrics import Metrics
@@ -48,6 +48,7 @@ class SmallHouse:
         self.provider = "scripted"
         self.warnings: tuple[str, ...] = ()
         self.unavailable = 0
+        self.counted: Counts | None = None
         self.spent: list[UsageTotal] = []
         self.log: Path | None = None
         self.hooks: Hooks | None = None
@@ -62,7 +63,7 @@ class SmallHouse:
     # reports
 
     async def counts(self, *, spare: bool = False) -> Counts:
-        return Counts({("web", "answered"): 3}, {("web", "sent"): 3}, None, 0, len(self.asked))
+        return self.counted or Counts({("web", "answered"): 3}, {("web", "sent"): 3}, None, 0, len(self.asked))
 
     async def threads(self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None) -> list[ThreadInfo]:
         infos = [self._info(thread) for thread, address in self.addresses.items() if channel in (None, address.channel)]
@@ -118,8 +119,22 @@ class SmallHouse:
             "web": ChannelStatus("connected", T0, T0, ""),
             "slack": ChannelStatus("auth_failed", None, None, "slack refuses bot_token; put a new one in config.yaml"),
         }
+        channels = with_queues(channels, await self.counts())
         return HouseStatus(
-            self.ready, "0.1.0", T0, self.provider, "small-model", channels, {"waiting": 0}, {"ready": 0}, None, 0, 0, {}, {}, self.warnings
+            self.ready,
+            "0.1.0",
+            T0,
+            self.provider,
+            "small-model",
+            with_queues(channels, await self.counts()),
+            {"waiting": 0},
+            {"ready": 0},
+            None,
+            0,
+            0,
+            {},
+            {},
+            self.warnings,
         )
 
     async def people(self) -> list[PersonRow]:
