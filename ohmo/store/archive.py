@@ -222,7 +222,7 @@ def _extract(path: Path, folder: Path) -> dict[str, Any]:
                 tar.extract(member, folder, filter="data")
         told: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise BackupError(f"{path}: no such file" if error.filename == str(path) else "it has no list of what it holds") from error
+        raise BackupError("no such file" if error.filename == str(path) else "it has no list of what it holds") from error
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, ValueError, OSError) as error:
         raise BackupError(f"{path.name} is no whole backup ({str(error) or type(error).__name__})") from error
     if not isinstance(told, dict) or not isinstance(told.get("files"), dict) or not isinstance(told.get("rows"), dict):  # pyright: ignore[reportUnknownMemberType]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 
 from channels.contract import Address, ChatId
@@ -12,7 +13,7 @@ from channels.errors import Unavailable
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.messages import Text, UserStep
-from ohmo.contracts.store import Accepted, Seat
+from ohmo.contracts.store import Accepted, End, Seat
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.incidents import Incidents
 from ohmo.cron.scheduler import Scheduler, SchedulerParts
@@ -28,6 +29,7 @@ class Rig:
         self.clock, self.new_id, self.refused = ManualClock(), IdSource(), refused
         self.store = MemoryStore(clock=self.clock)
         self.told: list[str] = []
+        self.asleep = 0
         self.recorded_before: list[int] = []
         self.desk = CronDesk(
             DeskParts(
@@ -53,7 +55,7 @@ class Rig:
     @asynccontextmanager
     async def scheduler(self) -> AsyncGenerator[None]:
         parts = SchedulerParts(
-            self.store, self.desk, self.publish, Incidents(self.store, self.tell, self.store.retry_arrival), self.store.listen, self.clock.alarm,
+            self.store, self.desk, self.publish, Incidents(self.store, self.tell, self.store.retry_arrival), self.store.listen, self.alarm,
             self.clock, lambda _: None, self.nothing, steady=self.clock.steady,
         )  # fmt: skip
         running = asyncio.create_task(Scheduler(parts).run())
@@ -81,8 +83,8 @@ class Rig:
         found = await self.store.begin("hand", [self.new_id() for _ in range(8)], ttl=60, collect=lambda _: False, step=step)
         for claim, work in found:
             assert work is not None
-            report = Report(failing, failed=True) if failing else Report("", "ok", "d")
-            await self.store.finish(claim, work.turn, (), (), state="failed" if failing else "done", reason=failing or None, report=report)
+            end = End("failed", failing, Report(failing, failed=True)) if failing else End("done", report=Report("", "ok", "d"))
+            await self.store.finish(claim, work.turn, (), (), end)
         return len(found)
 
     async def ledger(self, name: str) -> list[tuple[str, str | None]]:
@@ -97,3 +99,13 @@ class Rig:
             return sorted(known[one.job] for one in await self.store.claimed()) == sorted(names)
 
         await eventually(there)
+
+    async def looked(self) -> None:
+        """Wait until the scheduler has looked at everything and sleeps again."""
+        before = self.asleep
+        self.clock.tick(0)
+        await eventually(lambda: self.asleep > before)
+
+    async def alarm(self, until: datetime | None, changed: asyncio.Event) -> None:
+        self.asleep += 1
+        await self.clock.alarm(until, changed)
