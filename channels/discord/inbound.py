@@ -17,6 +17,7 @@ EPOCH = 1_420_070_400_000  # Reference, "Snowflakes": milliseconds between 1970 
 QUOTED = 4000  # characters of a replied-to message that are handed on
 # Message types: what people say. The others are Discord's own lines (joins, pins, boosts, a thread's first row, answers to commands).
 _SPOKEN = frozenset({0, 19})
+_IS_ID = re.compile(r"\d{1,20}", re.ASCII)
 _THREADS = frozenset({10, 11, 12})  # Channel types: threads of announcements, public and private ones
 # Reference, "Message formatting": <@id> <@!id> <@&id> <#id> <:name:id> <a:name:id> <t:unix:style> </name:id>
 _MARKED = re.compile(r"<(@!?|@&|#|a?:|/|t:)([^<>\s][^<>]*)>")
@@ -78,10 +79,14 @@ def order(number: str | int) -> str:
     return f"{int(number):020d}"
 
 
+def id_of(value: object) -> str:
+    """ "" for whatever is no id, and can be asked for nowhere."""
+    return value if isinstance(value, str) and _IS_ID.fullmatch(value) is not None else ""
+
+
 def chat_of(data: Body) -> str:
     """The channel an event belongs to; "" when it belongs to none."""
-    found = data.get("channel_id")
-    return found if isinstance(found, str) else ""
+    return id_of(data.get("channel_id"))
 
 
 def read(event: str, data: Body, place: Place, name: str) -> list[Arrival]:
@@ -105,8 +110,15 @@ def read(event: str, data: Body, place: Place, name: str) -> list[Arrival]:
             case _:
                 found = []
         return [cleaned(said) for said in found]
-    except (OverflowError, OSError, ValueError) as error:  # a moment no calendar has
-        raise Malformed(str(error)) from None
+    except (
+        OverflowError,
+        OSError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:  # a moment no calendar has, a shape nobody foresaw
+        raise Malformed(f"{type(error).__name__}: {error}") from None
 
 
 def is_ours(row: Body, place: Place) -> bool:
@@ -115,7 +127,8 @@ def is_ours(row: Body, place: Place) -> bool:
 
 def is_spoken(row: Body, place: Place) -> bool:
     """By a person or another bot: not by us, not one of Discord's own lines."""
-    return row.get("type", 0) in _SPOKEN and not is_ours(row, place) and bool(_dict(row, "author", {}).get("id"))
+    kind = row.get("type", 0)
+    return isinstance(kind, int) and kind in _SPOKEN and not is_ours(row, place) and bool(_dict(row, "author", {}).get("id"))
 
 
 def calls_us(row: Body, place: Place) -> bool:
@@ -342,7 +355,7 @@ def _str(body: Body, name: str, default: str | None = None) -> str:
 
 def _id(body: Body, name: str) -> str:
     value = _str(body, name)
-    if re.fullmatch(r"\d{1,20}", value, re.ASCII) is None:
+    if not id_of(value):
         raise Malformed(f"{name} is no id: {value[:40]!r}")
     return value
 

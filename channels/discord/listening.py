@@ -222,7 +222,9 @@ class Listening:
         if frame.event != "MESSAGE_CREATE" or data.get("type") != _REPLY or "referenced_message" in data:
             return data
         reference = object_of(data.get("message_reference"))
-        channel, message = str(reference.get("channel_id") or data.get("channel_id")), str(reference.get("message_id"))
+        channel, message = inbound.id_of(reference.get("channel_id")) or inbound.chat_of(data), inbound.id_of(reference.get("message_id"))
+        if not channel or not message:
+            return data
         try:
             async with asyncio.timeout(PATIENCE):
                 return data | {"referenced_message": await self._wire.read(lambda http: http.get_message(channel, message))}

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from channels.contract import Answer, Arrival, ChannelContext, Clock, Cursor, Inbound
-from channels.discord.inbound import Body, Malformed, Place, Spot, order, spot_of
+from channels.discord.inbound import Body, Malformed, Place, Spot, id_of, order, spot_of
 
 DIRECT = 200  # direct conversations whose names are kept: Discord lists none to a bot
 FOLLOWED = 200  # threads that were addressed to us
@@ -72,7 +72,7 @@ class Guilds:
         user: Any = member.get("user")
         roles: Any = member.get("roles")
         if isinstance(user, dict) and cast("Body", user).get("id") == account and isinstance(roles, list):
-            self.ours.setdefault(guild, set()).update(str(role) for role in cast("list[object]", roles) if role != guild)
+            self.ours.setdefault(guild, set()).update(filter(None, (id_of(role) for role in cast("list[object]", roles) if role != guild)))
 
     def note(self, channel: Body, guild: str = "") -> None:
         self.spots[_id(channel)] = spot_of(channel, guild)

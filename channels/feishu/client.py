@@ -278,6 +278,8 @@ class Wire:
                 answer = await _whole(response)
         except (ClientError, TimeoutError) as error:
             raise failure(method, error, once=once) from error
+        except UnicodeEncodeError as error:  # half a character in an id that a stranger made up: nothing was sent
+            raise Rejected(f"Feishu: {method}: {error.reason}") from error
         return self._judge(method, answer, once=once)
 
     def _judge(self, method: str, response: _Answer, *, once: bool) -> Body:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from channels.testing import FakeContext
 from tests.platforms.feishu.frames import Frame
 from tests.platforms.feishu.rig import FeishuRig, rig
 from tests.platforms.feishu.world import APP, BOT
+from tests.platforms.mutated import mutated
 
 HEAD = [("type", "event"), ("message_id", "strange"), ("sum", "1"), ("seq", "0")]
 SENDER = {"sender_id": {"open_id": "ou_ada", "union_id": "", "user_id": ""}, "sender_type": "user"}
@@ -120,3 +122,34 @@ async def test_its_own_words_and_those_of_other_bots_are_answered_to_the_platfor
         await feishu.says("and now", chat="group")
         assert await context.texts(2) == ["hello", "and now"]
     assert {code for _, code, _ in feishu.server.kept.answers} == {200}
+
+
+WORDS: list[tuple[str, dict[str, Any]]] = [
+    ("im.message.receive_v1", {"sender": SENDER, "message": {**MESSAGE, "root_id": "om_r", "parent_id": "om_p", "thread_id": "omt_1", "mentions": [
+        {"key": "@_user_1", "id": {"open_id": BOT}, "name": "ohmo"}]}}),
+    ("im.message.receive_v1", {"sender": SENDER, "message": {**MESSAGE, "chat_type": "p2p", "chat_id": "oc_dmada", "message_type": "post", "content": json.dumps(
+        {"title": "t", "content": [[{"tag": "text", "text": "x"}, {"tag": "at", "user_id": "@_user_1"}, {"tag": "img", "image_key": "k"}]]})}}),
+    ("im.message.recalled_v1", {"message_id": "om_x", "chat_id": "oc_group", "recall_time": "1700000000000"}),
+    ("im.message.reaction.created_v1", {"message_id": "om_x", "reaction_type": {"emoji_type": "OK"}, "operator_type": "user",
+        "user_id": {"open_id": "ou_ada"}, "action_time": "1700000000000"}),
+    ("card.action.trigger", {"operator": {"open_id": "ou_ada"}, "action": {"value": {"choice": "0:x", "topic": "om_1"}, "tag": "button"},
+        "context": {"open_message_id": "om_1", "open_chat_id": "oc_group"}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.fault(31)
+async def test_events_of_any_shape_are_answered_and_end_no_connection(feishu: FeishuRig, tmp_path: Path, seed: int) -> None:
+    chance, context, count = random.Random(seed), FakeContext(tmp_path), 250
+    async with receiving(feishu, context):
+        for number in range(count):
+            kind, body = chance.choice(WORDS)
+            header = {"event_id": f"e{number}", "event_type": kind, "create_time": "1700000000000"}
+            odd = mutated(chance, {"schema": "2.0", "header": header, "event": body})
+            head = [("type", "event"), ("message_id", f"e{number}"), ("sum", "1"), ("seq", "0")]
+            feishu.server.raw(Frame(1, head, json.dumps(odd).encode()).bytes())
+            await asyncio.sleep(0)
+        await feishu.says("and this is fine")
+        await context.until(lambda now: "and this is fine" in [said.text for said in now.messages], within=60)
+        await feishu.server.until(lambda server: len({name for name, _, _ in server.kept.answers}) == count + 1, within=60)
+    assert feishu.server.kept.opened == 1
