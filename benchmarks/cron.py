@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks.rig import FIRST_CHAT, Chats, Daemon, cores, home, model_server, percentile, show, telegram
+from benchmarks.rig import FIRST_CHAT, Chats, bench, percentile, show
 
 LATENESS = """SELECT o.at - o.due, u.began - o.due FROM occurrences o JOIN turns u ON u.turn = o.turn WHERE o.state = 'done'"""
 
@@ -40,26 +39,18 @@ def measured(root: Path) -> tuple[list[float], list[float]]:
 
 
 async def main(count: int, people: int, seconds: float) -> None:
-    ours, theirs = cores()
-    if theirs is not None:
-        os.sched_setaffinity(0, {theirs})
-    async with telegram() as chats, model_server(theirs) as model:
-        with home(model, chats.server, cron=jobs(count)) as root:
-            daemon = Daemon(root, ours)
-            await daemon.start()
-            talking: list[asyncio.Task[None]] = []
-            try:
-                await daemon.ready()
-                await asyncio.sleep(3)
-                talking = [asyncio.create_task(talk(chats, FIRST_CHAT + number)) for number in range(people)]
-                async with daemon.client() as session:
-                    await asyncio.sleep(seconds)
-                    lag = (await daemon.get("/api/v1/status", session))["cron"]["lag_seconds"]
-            finally:
-                for task in talking:
-                    task.cancel()
-                await daemon.stop()
-            claimed, began = measured(root)
+    async with bench(cron=jobs(count)) as one:
+        await asyncio.sleep(3)
+        talking = [asyncio.create_task(talk(one.chats, FIRST_CHAT + number)) for number in range(people)]
+        try:
+            async with one.daemon.client() as session:
+                await asyncio.sleep(seconds)
+                lag = (await one.daemon.get("/api/v1/status", session))["cron"]["lag_seconds"]
+        finally:
+            for task in talking:
+                task.cancel()
+        await one.daemon.stop()
+        claimed, began = measured(one.daemon.home)
     print(f"{count} jobs for {seconds:.0f} s, {len(claimed)} runs, {people} people talking")
     for label, values in (("from the slot to its claim", claimed), ("from the slot to the start of its turn", began)):
         show(f"{label}, p50", percentile(values, 0.5), "ms")

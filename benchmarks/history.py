@@ -7,11 +7,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Sequence
 
-from benchmarks.rig import FIRST_CHAT, Chats, Daemon, cores, cpu, home, model_server, process, show, telegram, written
+from benchmarks.rig import FIRST_CHAT, Chats, Daemon, bench, cpu, process, show, written
 
 SAID = "Could you look at the build of last night and tell me what broke? "
 
@@ -36,20 +35,10 @@ async def calls(model: str, said: str, marks: Sequence[int], width: int, core: i
 
 
 async def main(marks: Sequence[int], width: int, said: str) -> None:
-    ours, theirs = cores()
-    if theirs is not None:
-        os.sched_setaffinity(0, {theirs})
-    async with telegram() as chats, model_server(theirs) as model:
-        with home(model, chats.server) as root:
-            daemon = Daemon(root, ours)
-            await daemon.start()
-            try:
-                await daemon.ready()
-                alone = await calls(model, said, marks, width, ours)
-                print(f"messages of {len(said)} characters, answers a little longer")
-                await measured(daemon, chats, said, dict(zip(marks, alone, strict=True)), width)
-            finally:
-                await daemon.stop()
+    async with bench() as one:
+        alone = await calls(one.model, said, marks, width, one.core)
+        print(f"messages of {len(said)} characters, answers a little longer")
+        await measured(one.daemon, one.chats, said, dict(zip(marks, alone, strict=True)), width)
 
 
 async def measured(daemon: Daemon, chats: Chats, said: str, marks: dict[int, float], width: int) -> None:
@@ -72,4 +61,6 @@ if __name__ == "__main__":
     parser.add_argument("--width", type=int, default=36, help="turns measured around each mark")
     parser.add_argument("--said", default=SAID, help="what is said each time")
     given = parser.parse_args()
+    if any(later - earlier <= given.width for earlier, later in zip([-given.width // 2, *given.marks], given.marks, strict=False)):
+        parser.error(f"--marks: they have to rise by more than --width, which is {given.width}; else there is nothing between them")
     asyncio.run(main(given.marks, given.width, given.said))

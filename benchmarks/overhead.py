@@ -6,13 +6,12 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
 import sys
 import time
 
 import aiohttp
 
-from benchmarks.rig import FIRST_CHAT, Chats, Daemon, cores, cpu, home, model_server, percentile, process, pss, show, telegram
+from benchmarks.rig import FIRST_CHAT, Bench, Chats, Daemon, bench, cpu, percentile, process, pss, show
 
 
 async def one_chat(daemon: Daemon, chats: Chats, count: int, chat: int) -> tuple[float, float, float]:
@@ -58,25 +57,15 @@ async def floor(model: str, chats: Chats, count: int, width: int, core: int | No
 
 
 async def main(count: int, width: int, each: int, rounds: int) -> None:
-    ours, theirs = cores()
-    if theirs is not None:
-        os.sched_setaffinity(0, {theirs})
-    async with telegram() as chats, model_server(theirs) as model:
-        with home(model, chats.server) as root:
-            daemon = Daemon(root, ours)
-            await daemon.start()
-            try:
-                await daemon.ready()
-                await one_chat(daemon, chats, 20, FIRST_CHAT - 1)
-                for number in range(rounds):
-                    await measured(daemon, chats, model, ours, (count, width, each, number))
-            finally:
-                await daemon.stop()
+    async with bench() as one:
+        await one_chat(one.daemon, one.chats, 20, FIRST_CHAT - 1)  # what is done once is done
+        for number in range(rounds):
+            await measured(one, number, count=count, width=width, each=each)
 
 
-async def measured(daemon: Daemon, chats: Chats, model: str, core: int | None, size: tuple[int, int, int, int]) -> None:
-    count, width, each, number = size
-    low = await floor(model, chats, count, width, core)
+async def measured(one: Bench, number: int, *, count: int, width: int, each: int) -> None:
+    daemon, chats = one.daemon, one.chats
+    low = await floor(one.model, chats, count, width, one.core)
     p50, p95, alone = await one_chat(daemon, chats, count, FIRST_CHAT - 2 - number)
     calls = dict(chats.counts)
     times: list[float] = []

@@ -250,6 +250,34 @@ async def telegram() -> AsyncGenerator[Chats]:
         yield chats
 
 
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A ready daemon that people talk with. ``model``: the address of its model server. ``core``: where the daemon runs, None: anywhere."""
+
+    daemon: Daemon
+    chats: Chats
+    model: str
+    core: int | None
+
+
+@asynccontextmanager
+async def bench(**more: str) -> AsyncGenerator[Bench]:
+    """The daemon on a core of its own, everything else, this process too, on another. ``more``: further keys of its configuration. It may be stopped
+    inside; its home is there until the end."""
+    ours, theirs = cores()
+    if theirs is not None:
+        os.sched_setaffinity(0, {theirs})
+    async with telegram() as chats, model_server(theirs) as model:
+        with home(model, chats.server, **more) as root:
+            daemon = Daemon(root, ours)
+            await daemon.start()
+            try:
+                await daemon.ready()
+                yield Bench(daemon, chats, model, ours)
+            finally:
+                await daemon.stop()
+
+
 def show(label: str, value: float, unit: str, goal: str = "") -> None:
     print(f"  {label:58} {value:9.2f} {unit:6} {goal}", flush=True)
 

@@ -19,7 +19,7 @@ from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.rig import FIRST_CHAT, Chats, Daemon, cores, cpu, home, model_server, telegram
+from benchmarks.rig import FIRST_CHAT, Chats, Daemon, bench, cpu
 
 LOOK = 5.0  # seconds between two readings
 DAY = 86_400  # messages of a day at one a second
@@ -96,26 +96,17 @@ async def watches(daemon: Daemon, soak: Soak) -> None:
 
 
 async def run(wanted: argparse.Namespace, soak: Soak) -> None:
-    ours, theirs = cores()
-    if theirs is not None:
-        os.sched_setaffinity(0, {theirs})
-    async with telegram() as chats, model_server(theirs) as model:
-        with home(model, chats.server) as root:
-            daemon = Daemon(root, ours)
-            await daemon.start()
-            try:
-                await daemon.ready()
-                until = time.monotonic() + wanted.minutes * 60
-                watching = asyncio.create_task(watches(daemon, soak))
-                await asyncio.gather(*(talks(chats, FIRST_CHAT + n, soak, wanted.messages, until) for n in range(wanted.people)))
-                watching.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await watching
-                soak.work = cpu(daemon.pid)
-            finally:
-                await daemon.stop()
-            with closing(sqlite3.connect(root / "ohmo.db")) as store:
-                soak.integrity = str(store.execute("PRAGMA integrity_check").fetchone()[0])
+    async with bench() as one:
+        until = time.monotonic() + wanted.minutes * 60
+        watching = asyncio.create_task(watches(one.daemon, soak))
+        await asyncio.gather(*(talks(one.chats, FIRST_CHAT + n, soak, wanted.messages, until) for n in range(wanted.people)))
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+        soak.work = cpu(one.daemon.pid)
+        await one.daemon.stop()
+        with closing(sqlite3.connect(one.daemon.home / "ohmo.db")) as store:
+            soak.integrity = str(store.execute("PRAGMA integrity_check").fetchone()[0])
 
 
 def page(wanted: argparse.Namespace, soak: Soak, load: float) -> str:

@@ -27,47 +27,24 @@ from tests.faults.conftest import RIGS
 from tests.faults.daemon import until
 from tests.faults.storm import doors
 from tests.platforms.weather import Weather
+from tests.still_time import Time
 
 HOUR = 3600.0
 ON = [pytest.param(on, marks=[pytest.mark.needs("synapse")] if on == "matrix" else []) for on in RIGS]
 
 
-class Time:
-    """The house's waits take no time: who waits is woken in order, once nothing else is going on."""
+async def settled(somebody: Callable[[], bool]) -> None:
+    async def there() -> bool:
+        return somebody()
 
-    def __init__(self) -> None:
-        self.now = 0.0
-        self._waiting: list[tuple[float, asyncio.Future[None]]] = []
-
-    async def sleep(self, seconds: float) -> None:
-        woken = asyncio.get_running_loop().create_future()
-        self._waiting.append((self.now + seconds, woken))
-        await woken
-
-    async def run_to(self, moment: float, enough: Callable[[], bool] = lambda: False) -> None:
-        """``enough`` ends it early."""
-        while not enough():
-            await until("somebody waits, or it is enough", lambda: self._somebody(enough))
-            if enough():
-                return
-            due = min(self._waiting, key=lambda one: one[0])
-            if due[0] > moment:
-                self.now = moment
-                return
-            self._waiting.remove(due)
-            self.now = max(self.now, due[0])
-            due[1].set_result(None)
-
-    async def _somebody(self, enough: Callable[[], bool]) -> bool:
-        self._waiting = [one for one in self._waiting if not one[1].done()]
-        return bool(self._waiting) or enough()
+    await until("somebody waits, or it is enough", there)
 
 
 class House:
     """One platform's link of a switchboard. ``lives``: how often it was begun."""
 
     def __init__(self, rig: Any, state: Path) -> None:
-        self.rig, self.time, self.lives, self.heard = rig, Time(), 0, 0
+        self.rig, self.time, self.lives, self.heard = rig, Time(settled), 0, 0
         self._state, self._store = state, MemoryStore(clock=lambda: datetime.now(UTC))
         self.door = doors({rig.name: rig})[rig.name]
         self.door.weather = Weather(random.Random(1), 0.0)  # counts

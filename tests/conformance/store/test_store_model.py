@@ -372,9 +372,9 @@ def check(engine: Callable[[Clock], AbstractAsyncContextManager[FullStore]], exa
     )
 
 
-def test_sqlite_does_what_the_model_does(tmp_path: Path) -> None:
+def test_sqlite_does_what_the_model_does(quick: Path) -> None:
     def fresh(clock: Clock) -> AbstractAsyncContextManager[FullStore]:
-        return sqlite_store(Path(tempfile.mkdtemp(dir=tmp_path)) / "ohmo.db", clock)
+        return sqlite_store(Path(tempfile.mkdtemp(dir=quick)) / "ohmo.db", clock)
 
     check(fresh, 40)
 

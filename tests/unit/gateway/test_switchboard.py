@@ -26,35 +26,12 @@ from ohmo.gateway.pace import Pace, Rate
 from ohmo.gateway.sending import Sender
 from ohmo.gateway.switchboard import LEASE, PROBE, BoardParts, Switchboard
 from ohmo.store.memory import MemoryStore
+from tests.still_time import Time
 
 HOUR = 3_600.0
 
 
-class Time:
-    """Seconds pass only when a test says so; whoever sleeps wakes in order."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self._waiting: list[tuple[float, asyncio.Future[None]]] = []
-
-    async def sleep(self, seconds: float) -> None:
-        woken = asyncio.get_running_loop().create_future()
-        self._waiting.append((self.now + seconds, woken))
-        await woken
-
-    async def run_to(self, moment: float) -> None:
-        await settled()
-        while due := [entry for entry in self._waiting if entry[0] <= moment]:
-            entry = min(due, key=lambda one: one[0])
-            self._waiting.remove(entry)
-            self.now = max(self.now, entry[0])
-            if not entry[1].done():
-                entry[1].set_result(None)
-            await settled()
-        self.now = moment
-
-
-async def settled() -> None:
+async def settled(_: object = None) -> None:
     for _ in range(30):
         await asyncio.sleep(0)
 
@@ -82,7 +59,7 @@ class Board:
     clock: Clock
     state: Path
     store: MemoryStore = field(init=False)
-    time: Time = field(default_factory=Time)
+    time: Time = field(default_factory=lambda: Time(settled))
     platforms: dict[str, FakePlatform] = field(default_factory=dict[str, FakePlatform])
     published: list[Arrival] = field(default_factory=list[Arrival])
     refusals: int = 0  # publishes that find the store away
