@@ -8,8 +8,10 @@ import logging
 import random
 import re
 import zlib
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from channels.contract import (
     ChannelContext,
     ChatId,
     Cursor,
+    Inbound,
     MessageId,
     Options,
     Outbound,
@@ -41,6 +44,7 @@ from channels.telegram.client import Moved, Pace, TwoPollers, Wire
 KEPT = timedelta(hours=24)  # Telegram Bot API, "Getting updates": updates are not kept longer than 24 hours
 SEEN_EVERY = timedelta(hours=1)  # how exactly a gap after an absence can be told
 CONFLICTS = 3  # in a row
+ALBUMS = 100  # that are remembered, for parts that come later
 TRIES = 3  # of one poll, before the connection counts as lost
 _ADDRESS = re.compile(r"(-?\d{1,18}|@[A-Za-z]\w{3,31})(?:/(\d{1,18}))?")
 
@@ -59,6 +63,7 @@ class Telegram:
         self._options = options
         self._me = inbound.Me(int(settings.token.partition(":")[0]), "")
         self._moved: dict[int | str, int] = {}
+        self._called: OrderedDict[str | None, None] = OrderedDict()  # albums whose words call us
 
     @property
     def capabilities(self) -> Capabilities:
@@ -144,7 +149,16 @@ class Telegram:
                 name = inbound.number(raw)
                 aside.keep(raw, f"update-{name}")
                 log.warning("Telegram: update %s was passed over (%d so far): it %s", name, aside.count, malformed)
-        return found
+        return self._together(found)
+
+    def _together(self, found: Sequence[Arrival]) -> list[Arrival]:
+        """The words of an album stand under one of its parts, and its parts may come in several batches: whom they call, all of it calls."""
+        for one in found:
+            if isinstance(one, Inbound) and one.album is not None and one.addressed:
+                self._called[one.album] = None
+        while len(self._called) > ALBUMS:
+            self._called.popitem(last=False)
+        return [replace(one, addressed=True) if isinstance(one, Inbound) and one.album in self._called else one for one in found]
 
     async def _follow(self, batch: Sequence[object], context: ChannelContext) -> None:
         """A group that became a supergroup has another number, which the owner may have written down."""

@@ -273,6 +273,10 @@ def _other(message: Message) -> str:
         return f"[contact: {f'{contact.first_name} {contact.last_name}'.strip()}, {contact.phone_number}]"
     if message.poll is not None:
         return f"[poll: {message.poll.question} — {' / '.join(option.text for option in message.poll.options)}]"
+    if message.checklist is not None:
+        return f"[checklist: {message.checklist.title} — {' / '.join(task.text for task in message.checklist.tasks)}]"
+    if message.story is not None:
+        return f"[a story of {message.story.chat.title or 'somebody'}, which bots cannot see]"
     if message.dice is not None:
         return f"[{message.dice.emoji} {message.dice.value}]"
     return ""

@@ -90,6 +90,19 @@ class Dice(_Shape):
     value: int = 0
 
 
+class Task(_Shape):
+    text: str = ""
+
+
+class Checklist(_Shape):
+    title: str = ""
+    tasks: tuple[Task, ...] = ()
+
+
+class Story(_Shape):
+    chat: Chat
+
+
 class Message(_Shape):
     message_id: int
     date: Seconds = 0  # 0: the message itself cannot be read any more (InaccessibleMessage)
@@ -122,6 +135,8 @@ class Message(_Shape):
     venue: Venue | None = None
     poll: Poll | None = None
     dice: Dice | None = None
+    checklist: Checklist | None = None
+    story: Story | None = None
 
 
 class Press(_Shape):

@@ -21,7 +21,7 @@ from channels.telegram.adapter import Telegram
 from channels.testing import FakeContext
 from tests.platforms.telegram.rig import QUICK, TelegramRig, rig
 from tests.platforms.telegram.rules import Refusal, Rules
-from tests.platforms.telegram.world import GROUP
+from tests.platforms.telegram.world import BOT, GROUP
 
 ADA = Address("telegram", "7000001", ChatId("1001"))
 ROOT = Path(__file__).parents[3]
@@ -535,6 +535,32 @@ async def test_a_topic_hears_its_own_answers_and_the_general_topic_needs_no_numb
             await say(channel, Outbound(arrival.address, "answer", reply_to=arrival.message))
         await say(channel, Outbound(channel.parse_address(f"{GROUP}/1"), "General by number"))
     assert [one.topic for one in await telegram.visible("group") if one.by_bot] == ["77", None, None]
+
+
+async def test_an_album_that_calls_the_bot_under_one_picture_calls_it_with_all_of_them(telegram: TelegramRig, context: FakeContext) -> None:
+    world = telegram.server.world
+    place, ada = world.chat("group"), world.person("ada")
+
+    def part(number: int, album: str, caption: str = "") -> None:
+        words = f"@{BOT['username']} {caption}"
+        entities = [{"type": "mention", "offset": 0, "length": len(BOT["username"]) + 1}]
+        said = {"caption": words, "caption_entities": entities} if caption else {}
+        photo = [{"file_id": f"f{number}", "file_unique_id": f"u{number}", "width": 1, "height": 1}]
+        world.enqueue("message", world.add(place, ada, {"media_group_id": album, "photo": photo, **said}))
+
+    async with listening(telegram.channel(), context):
+        part(1, "called")
+        part(2, "called", "compare these")
+        part(3, "talk")
+        await context.until(lambda it: len(it.messages) >= 3)
+        part(4, "called")  # a later batch
+        await context.until(lambda it: len(it.messages) == 4)
+    assert [(one.attachments[0].ref, one.addressed) for one in context.messages] == [
+        ("f1", True),
+        ("f2", True),
+        ("f3", False),
+        ("f4", True),
+    ]
 
 
 async def test_a_reply_to_a_message_that_is_gone_is_sent_all_the_same(telegram: TelegramRig) -> None:
