@@ -250,6 +250,13 @@ async def test_a_bot_that_goes_on_talking_gets_ten_answers_and_one_word_and_a_pe
                 return answers(seen) == min(number, 10) and await scene.daemon.idle()
 
             await until(f"what became of the bot's {number}. message", settled)
+
+        async def paused() -> bool:  # its eleventh message changes no number of answers: it may still be on its way
+            return (
+                any("I have answered this bot" in one.text for one in await scene.rigs[on].visible("group")) and await scene.daemon.idle()
+            )
+
+        await until("that it pauses is said", paused)
         seen = [one for one in await scene.rigs[on].visible("group") if one.by_bot]
         assert sum("I have answered this bot 10 times in a row" in one.text for one in seen) == 1
         assert len(seen) == 11
