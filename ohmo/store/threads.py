@@ -17,6 +17,7 @@ _PICK = """SELECT thread, owner FROM threads WHERE ready_at IS NOT NULL AND read
 ORDER BY ready_at, thread LIMIT ? /*skip locked*/"""
 _TAKE = """UPDATE threads SET owner = ?, until = ?, generation = generation + 1 WHERE thread = ?
 RETURNING generation, channel, account, chat, topic, session_seq, settings"""
+# The first condition on the state is the index's own: without it the index of open turns is not used.
 _DIED = "UPDATE turns SET starts = starts + 1 WHERE thread = ? AND state IN ('running','parked') AND state = 'running'"
 
 
