@@ -22,10 +22,19 @@ _TOKEN = re.compile(r"[0-9a-zA-Z_-]{32,128}")
 class Keys:
     """The token lives in one file (0600) and stays over restarts, so that a page that was open stays logged in; deleting the file logs everybody out.
 
-    ``now``: wall clock in seconds, ``monotonic``: for the links."""
+    ``now``: wall clock in seconds, ``monotonic``: for the links. ``ended``: the file of cookies that were logged out; None: remembered in memory."""
 
-    def __init__(self, token: str, *, now: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        token: str,
+        *,
+        now: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        ended: Path | None = None,
+    ) -> None:
         self.token = token
+        self._ended_file = ended
+        self._ended = _read_ended(ended, now()) if ended is not None else {}
         self._now = now
         self._monotonic = monotonic
         self._links: dict[str, float] = {}
@@ -58,7 +67,16 @@ class Keys:
             and until.isascii()
             and until.isdigit()
             and int(until) > self._now()
+            and _digest(body) not in self._ended
         )
+
+    def end(self, cookie: str) -> None:
+        """Nobody comes in with this cookie any more, also not with a copy of it. Raises OSError: that could not be written down."""
+        if self.is_cookie(cookie):
+            body = cookie.rpartition(".")[0]
+            self._ended[_digest(body)] = int(body.partition(".")[0])
+            if self._ended_file is not None:
+                _write(self._ended_file, "".join(f"{until} {digest}\n" for digest, until in self._ended.items() if until > self._now()))
 
     def is_token(self, token: str) -> bool:
         return hmac.compare_digest(_bytes(token), self.token.encode())
@@ -79,13 +97,29 @@ def load_token(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; remove the file, the next start makes a new one") from error
     token = secrets.token_urlsafe(32)
+    _write(path, token + "\n")
+    return token
+
+
+def _read_ended(path: Path, now: float) -> dict[str, int]:
+    """Digest of each cookie that was logged out, and until when it would have been good. A file that cannot be read is an empty one."""
+    try:
+        lines = path.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return {}
+    found = (line.partition(" ") for line in lines)
+    return {
+        digest: int(until) for until, _, digest in found if until.isascii() and until.isdigit() and len(until) < 19 and int(until) > now
+    }
+
+
+def _write(path: Path, text: str) -> None:
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(token + "\n")
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     unfinished.replace(path)
-    return token
 
 
 def _digest(code: str) -> str:

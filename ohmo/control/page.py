@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from pathlib import Path
 
@@ -78,7 +79,14 @@ class Page:
             raise Refusal(409, "control.listen is null, so there is no page to log in to")
         return answer({"url": self._keys.link(self._origin)})
 
-    async def logout(self, _: web.Request) -> web.Response:
+    async def logout(self, request: web.Request) -> web.Response:
+        """This browser, and every copy of its cookie."""
+        try:
+            await asyncio.to_thread(self._keys.end, request.cookies.get(self._cookie, ""))
+        except OSError as error:
+            raise Refusal(
+                503, f"logged out until the next start only: it cannot be written down ({error.strerror}); try it again"
+            ) from error
         response = answer({"ok": True})
         response.del_cookie(self._cookie, path="/")
         return response

@@ -85,7 +85,8 @@ class Control:
         """Listens inside, and answers once ``calm`` returned: who asks earlier waits in the socket's queue.
         Raises ConfigError: an address is taken or the token file is not ours."""
         self._place.run.mkdir(mode=0o700, parents=True, exist_ok=True)
-        keys = Keys(load_token(self._place.run / "token"), now=lambda: self._clock().timestamp())
+        run = self._place.run
+        keys = Keys(load_token(run / "token"), now=lambda: self._clock().timestamp(), ended=run / "logged-out")
         heard = [self._metrics.event] if self._metrics is not None else []
         heard += [self._told] if self._told is not None else []
         live = Live(self._ports.watch, heard, self._new_id())

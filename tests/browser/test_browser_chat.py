@@ -254,6 +254,13 @@ async def test_who_is_not_logged_in_is_told_how(chromium: Browser, doors: Doors)
     assert errors == []
 
 
+async def test_a_browser_is_logged_out_where_the_status_stands(page: Page) -> None:
+    await page.get_by_role("button", name="Status", exact=True).click()
+    await page.get_by_role("button", name="Log this browser out").click()
+    await page.wait_for_selector("#door:not([hidden])")
+    assert (await page.request.get(page.url.partition("#")[0] + "api/v1/status")).status == 401
+
+
 async def test_the_status_drawer_tells_each_channels_truth(page: Page) -> None:
     await page.get_by_role("button", name="Status", exact=True).click()
     await expect(page.locator("#facts")).to_contain_text("slack refuses bot_token; put a new one in config.yaml")

@@ -174,6 +174,14 @@ const clicks = {
     menu(false);
     drawer(false);
   },
+  "log-out": async () => {
+    try {
+      await call("/api/v1/logout", {});
+      location.reload();
+    } catch (error) {
+      toast(error.message);
+    }
+  },
   "open-status": () => drawer($("drawer").hidden),
   channels: () => {
     menu(false);

@@ -144,6 +144,25 @@ async def test_our_page_behind_a_proxy_that_ends_tls_may_change_things(tmp_path:
         assert await status_of(proxy, "/api/v1/outbox/dead/drop", "POST", Host=host, Origin=origin, Authorization=key) == status
 
 
+async def test_who_logs_out_leaves_no_copy_of_the_cookie_that_opens(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    async with SmallHouse().open(run) as doors, aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        await logged_in(session, doors)
+        copy = "; ".join(f"{one.key}={one.value}" for one in session.cookie_jar)
+        assert doors.url is not None
+        assert await status_of(session, "/api/v1/logout", "POST", Origin=doors.url) == 200
+        async with aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.DummyCookieJar()) as thief:
+            assert await status_of(thief, Cookie=copy) == 401
+        other = await logged_in(session, doors)
+        assert await status_of(other) == 200, "another login goes on"
+    value = copy.partition("=")[2].strip('"')
+    token = (run / "token").read_text().strip()
+    assert not Keys(token, ended=run / "logged-out").is_cookie(value), "also after a restart"
+    assert stat.S_IMODE((run / "logged-out").stat().st_mode) == 0o600
+    (run / "logged-out").write_bytes(b"\xff 1\n9\n")
+    assert Keys(token, ended=run / "logged-out").is_cookie(value), "a damaged list holds nobody up"
+
+
 async def test_a_change_by_cookie_without_an_origin_is_refused(stranger: aiohttp.ClientSession, doors: Doors) -> None:
     await logged_in(stranger, doors)
     assert await status_of(stranger, "/api/v1/outbox/dead/drop", "POST") == 403
