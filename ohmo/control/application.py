@@ -35,7 +35,13 @@ async def answering(behind: Behind, doors: tuple[socket, socket | None]) -> Asyn
     logger.addFilter(is_worth_a_line)
     application = _application(behind, callers)
     runner = web.AppRunner(
-        application, handle_signals=False, shutdown_timeout=_GRACE, access_log=None, keepalive_timeout=IDLE, logger=logger
+        application,
+        handle_signals=False,
+        shutdown_timeout=_GRACE,
+        access_log=None,
+        keepalive_timeout=IDLE,
+        auto_decompress=False,
+        logger=logger,
     )
     await runner.setup()
     unix, tcp = doors

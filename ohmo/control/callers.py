@@ -68,5 +68,5 @@ class _Turned(asyncio.Protocol):
 
 
 def is_worth_a_line(line: logging.LogRecord) -> bool:
-    """What is no HTTP was answered with 400 and is not the owner's business: whoever knocks could fill the log with it."""
-    return not (line.exc_info and isinstance(line.exc_info[1], HttpProcessingError))
+    """What is no HTTP was answered with 400, and who hung up in the middle wants no answer: whoever knocks could fill the owner's log with both."""
+    return not (line.exc_info and isinstance(line.exc_info[1], HttpProcessingError | ConnectionResetError))

@@ -63,7 +63,7 @@ class Guard:
                 response = answer({"error": str(error)}, status=500)
             except web.HTTPRequestEntityTooLarge as error:
                 response = answer({"error": TOO_LARGE.format(most=request.client_max_size // 2**20)}, status=error.status)
-            except web.RequestPayloadError as error:  # cut short, badly chunked, or not packed as Content-Encoding says
+            except web.RequestPayloadError as error:  # cut short or badly chunked
                 response = answer({"error": f"the body cannot be read: {' '.join(str(error).split())[:200]}"}, status=400)
             except web.HTTPException as error:
                 if error.status < 400:
@@ -86,6 +86,8 @@ class Guard:
             raise Refusal(
                 421, f"{request.host[:100]}: this name does not lead here; use localhost, an address, or name it in control.names"
             )
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise Refusal(415, "send the body as it is: a packed one (Content-Encoding) is not opened, a small one may hold gigabytes")
         if origin is not None and not self.is_same_origin(origin, request):
             raise Refusal(403, "pages of another origin may not speak to ohmo")
         opens_page = request.method == "GET" and request.path in OPEN and request.headers.get("Sec-Fetch-Mode") == "navigate"
