@@ -76,7 +76,9 @@ class Keys:
             body = cookie.rpartition(".")[0]
             self._ended[_digest(body)] = int(body.partition(".")[0])
             if self._ended_file is not None:
-                _write(self._ended_file, "".join(f"{until} {digest}\n" for digest, until in self._ended.items() if until > self._now()))
+                _write(
+                    self._ended_file, "".join(f"{until} {digest}\n" for digest, until in list(self._ended.items()) if until > self._now())
+                )
 
     def is_token(self, token: str) -> bool:
         return hmac.compare_digest(_bytes(token), self.token.encode())
