@@ -47,11 +47,15 @@ class JobEnded:
 
 
 class Job:
-    """Talks to one keeper. Its reader task lives until the keeper's last word."""
+    """Talks to one keeper. Its reader task lives until the keeper's last word. A command may stop or hold up its keeper: one that has not ended
+    ``life`` seconds after its start (None: as long as it likes), or ``patience`` seconds after it was told to stop, is killed."""
 
-    def __init__(self, keeper: asyncio.subprocess.Process, mark: str, progress: Progress) -> None:
+    def __init__(
+        self, keeper: asyncio.subprocess.Process, mark: str, progress: Progress, *, life: float | None = None, patience: float = 10.0
+    ) -> None:
         self._keeper, self._mark = keeper, mark
-        self._progress = progress
+        self._progress, self._patience = progress, patience
+        self._end = asyncio.get_running_loop().call_later(life, self._kill) if life is not None else None
         self._outputs: asyncio.Queue[Output] = asyncio.Queue()
         self._reading = asyncio.Lock()
         self.ended: asyncio.Task[JobEnded] = asyncio.create_task(self._listen(), name=f"keeper-{keeper.pid}")
@@ -70,12 +74,22 @@ class Job:
     def stop(self) -> None:
         """TERM to everything, KILL after the grace. Await ``ended`` for the end."""
         self._say(b"stop\n")
+        due = asyncio.get_running_loop().time() + self._patience
+        if self._end is None or self._end.cancelled() or self._end.when() > due:
+            if self._end is not None:
+                self._end.cancel()
+            self._end = asyncio.get_running_loop().call_at(due, self._kill)
 
     async def close(self) -> None:
         """Stop, and return when nothing is left. Safe to cancel: the keeper goes on ending by itself."""
         if not self.ended.done():
             self.stop()
         await asyncio.shield(self.ended)
+
+    def _kill(self) -> None:
+        """Its command goes with it, and the sweep after its last word ends the rest."""
+        if self._keeper.returncode is None:
+            self._keeper.kill()
 
     def _say(self, line: bytes) -> bool:
         if self._keeper.stdin is None or self._keeper.stdin.is_closing():
@@ -101,6 +115,8 @@ class Job:
             if self._keeper.stdin is not None:
                 self._keeper.stdin.close()
         await self._keeper.wait()
+        if self._end is not None:
+            self._end.cancel()
         if ended is None:
             await asyncio.to_thread(sweep, self._mark)
         return ended or JobEnded(Output(), None, "SIGKILL", "its keeper was killed", 0, None)

@@ -34,10 +34,10 @@ class Command:
 
 
 class ProcessRunner:
-    """``grace``: seconds between TERM and KILL."""
+    """``grace``: seconds between TERM and KILL. ``patience``: seconds a keeper gets beyond them before it is taken for stuck."""
 
-    def __init__(self, *, grace: float = 2.0) -> None:
-        self._grace = grace
+    def __init__(self, *, grace: float = 2.0, patience: float = 10.0) -> None:
+        self._grace, self._patience = grace, patience
 
     async def start(self, command: Command, progress: Progress) -> Job:
         """A running job; the caller must ``close`` it. Raises OSError when no process can be made."""
@@ -87,4 +87,5 @@ class ProcessRunner:
             "grace": self._grace,
         }
         keeper.stdin.write(json.dumps(order).encode() + b"\n")
-        return Job(keeper, mark, progress)
+        life = None if command.timeout is None else command.timeout + self._grace + self._patience
+        return Job(keeper, mark, progress, life=life, patience=self._grace + self._patience)
