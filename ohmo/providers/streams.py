@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
+from ohmo.contracts.errors import CutOff
 from ohmo.contracts.provider import ModelEvent, ModelRequest
 from ohmo.providers.cover import Call
 
@@ -18,3 +19,21 @@ async def streaming(call: Call, request: ModelRequest) -> AsyncGenerator[AsyncIt
         close = getattr(events, "aclose", None)
         if close is not None:
             await close()
+
+
+BROKEN = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
+"""What reading an answer raises when it is not of the documented form; an SDK hands on whatever JSON it was sent."""
+_LEAST, _PER_TOKEN = 4_000_000, 100  # characters; no tokenizer makes a hundred of one token on average
+
+
+class Measure:
+    """Ends an answer that does not end: it may be no longer than the tokens that were asked for can be."""
+
+    def __init__(self, request: ModelRequest) -> None:
+        self._model, self._left = request.model, max(_LEAST, request.max_output * _PER_TOKEN)
+
+    def count(self, piece: str) -> None:
+        """Raises CutOff."""
+        self._left -= len(piece)
+        if self._left < 0:
+            raise CutOff(f"{self._model}: the answer is longer than anything that was asked for")

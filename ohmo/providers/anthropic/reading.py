@@ -10,6 +10,7 @@ from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall, Usage
 from ohmo.contracts.provider import ModelRequest, Reply
 from ohmo.providers.arguments import arguments
 from ohmo.providers.models import known
+from ohmo.providers.streams import Measure
 
 _Event = dict[str, Any]
 _STOPS: dict[str, Literal["end", "tools", "length", "refusal"]] = {
@@ -28,6 +29,7 @@ class Reading:
 
     def __init__(self, request: ModelRequest) -> None:
         self._request = request
+        self._measure = Measure(request)
         self._blocks: dict[int, _Event] = {}
         self._texts: dict[int, list[str]] = {}
         self._usage: dict[str, int] = {}
@@ -83,6 +85,7 @@ class Reading:
 
     def _collect(self, index: int, text: str) -> str:
         if text:
+            self._measure.count(text)
             self._texts.setdefault(index, []).append(text)
         return text
 

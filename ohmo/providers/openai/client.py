@@ -21,6 +21,7 @@ from ohmo.providers.models import plain_name
 from ohmo.providers.openai.dialect import Dialect, first_dialect, learnt
 from ohmo.providers.openai.reading import Reading
 from ohmo.providers.openai.wire import spoken
+from ohmo.providers.streams import BROKEN
 
 _LESSONS = 4  # an endpoint may refuse this many optional keys, one after the other, before its refusal counts
 
@@ -59,6 +60,7 @@ class OpenAIClient:
                         text = reading.feed(cast("dict[str, Any]", chunk))
                         if text:
                             yield Delta(text)
+                reply = reading.reply()
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 better = learnt(self._dialect(request.model), str(error))
                 if better is None or lessons == _LESSONS:
@@ -68,12 +70,17 @@ class OpenAIClient:
                 continue
             except (openai.APIError, httpx2.HTTPError) as error:
                 raise self._classified(request, error) from error
-            reply = reading.reply()
+            except BROKEN as error:
+                raise self._broken(error) from error
             yield replace(reply, step=replace(reply.step, request=rendered.digest))
             return
 
     def _dialect(self, model: str) -> Dialect:
         return self._dialects.get(model) or first_dialect(model, self._endpoint.base_url)
+
+    def _broken(self, error: Exception) -> CutOff:
+        where = f"{self._endpoint.provider} ({self._sdk.base_url.host})"
+        return CutOff(f"{where}: what it sent is no answer ({type(error).__name__}: {str(error)[:200]})")
 
     @asynccontextmanager
     async def _opened(self, body: bytes) -> AsyncGenerator[AsyncStream[object]]:

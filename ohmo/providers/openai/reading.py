@@ -15,6 +15,7 @@ from ohmo.contracts.messages import ModelStep, Text, ToolCall, Usage
 from ohmo.contracts.provider import ModelRequest, Reply
 from ohmo.providers.arguments import arguments
 from ohmo.providers.models import known
+from ohmo.providers.streams import Measure
 
 _Chunk = dict[str, Any]
 
@@ -31,6 +32,7 @@ class Reading:
 
     def __init__(self, request: ModelRequest) -> None:
         self._request = request
+        self._measure = Measure(request)
         self._texts: list[str] = []
         self._refusal: list[str] = []
         self._calls: list[_Call] = []
@@ -60,6 +62,7 @@ class Reading:
             self._refusal.append(str(delta["refusal"]))
         text = str(delta.get("content") or "")
         if text:
+            self._measure.count(text)
             self._texts.append(text)
         return text
 
@@ -80,6 +83,7 @@ class Reading:
             held.name += name
         given = function.get("arguments")
         if isinstance(given, str):
+            self._measure.count(given)
             held.text.append(given)
         elif given is not None:
             held.text.append(json.dumps(given))
