@@ -74,6 +74,7 @@ class Inbound(Said):
     reply_to: MessageId | None = None
     quoted: str | None = None
     album: str | None = None  # parts of one album share it
+    settles: float = 0.0  # seconds within which what was said before it may still be found; until then nobody answers it
 
 
 @record(kw_only=True)

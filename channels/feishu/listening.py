@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -28,6 +29,9 @@ from channels.quarantine import Quarantine
 _log = logging.getLogger(__name__)
 
 READERS = 4  # chats whose history is read at the same time
+STRANGERS = 16  # first contacts at the same time whose history is read before their words are stored; in a crowd it is read later
+LOOK = 1.5  # seconds for that: Feishu waits three for its answer
+SETTLES = 6.0  # seconds nobody answers words that were stored before what was said earlier could be looked for
 PATIENCE = 2.0  # seconds for the question why a connection was lost
 _NOT_STORED: Body = {"toast": {"type": "error", "content": "ohmo could not store this. Please press again in a moment."}}
 
@@ -51,6 +55,7 @@ class Listening:
         self._backlog: dict[str, list[tuple[Delivery, Body]]] = {}  # live events by chat, neither stored nor answered
         self._busy: set[str] = set()  # chats whose backlog is being worked off
         self._readers = asyncio.Semaphore(READERS)
+        self._strangers = 0
         self._aside = Quarantine(context.state / "malformed")
 
     async def run(self, line: Feed | None) -> None:
@@ -147,10 +152,13 @@ class Listening:
         told = [(payload, spoken) for payload in payloads for spoken in self._spoken(payload)]
         await self._prepare(chat, told, group)
         arrivals: dict[str, Arrival] = {}
+        early = self._memory.heard(chat) > 0  # what was said before is not read yet
         for payload, spoken in told:
             try:
                 for arrival in inbound.read(payload, self._place, spoken):
-                    arrivals.setdefault(arrival.key, arrival)
+                    arrivals.setdefault(
+                        arrival.key, replace(arrival, settles=SETTLES) if early and isinstance(arrival, Inbound) else arrival
+                    )
                     self._follow(arrival, spoken)
             except Malformed as error:
                 self._pass_over(f"an event of type {inbound.kind_of(payload) or 'nothing'}: {error}", payload)
@@ -177,15 +185,29 @@ class Listening:
         works = self._unknown([spoken for _, spoken in told if spoken is not None], group)
         private = [spoken.ms for payload, spoken in told if spoken is not None and spoken.person and inbound.is_private(payload)]
         if (chat and not self._memory.knows(chat)) or (private and not self._memory.has_met(chat)):
-            works.append(self._open(chat, private))
+            works.append(self._open(chat, private, group))
         await _all(works)
 
-    async def _open(self, chat: str, private: list[int]) -> None:
+    async def _open(self, chat: str, private: list[int], group: asyncio.TaskGroup) -> None:
         """How far a chat was read. ``private``: ms of one-to-one words in it."""
         if chat and not self._memory.knows(chat):
             self._memory.load(chat, await self._context.cursor(chat))
         if private:
             await self._meet(chat, min(private))
+            if self._memory.unread(chat) and self._strangers < STRANGERS:
+                await self._look_first(chat, group)
+
+    async def _look_first(self, chat: str, group: asyncio.TaskGroup) -> None:
+        """A one-to-one chat we never heard of: what was said there while nobody listened is answered before what is said now. A history that
+        cannot be had in time is looked for later."""
+        self._strangers += 1
+        try:
+            async with asyncio.timeout(LOOK):
+                await self._read_one(Chat(chat, private=True), group)
+        except (TimeoutError, NotReady, RateLimited, Rejected) as error:
+            _log.info("feishu: %s: what was said before is looked for later (%s)", chat, error or "no answer in time")
+        finally:
+            self._strangers -= 1
 
     async def _meet(self, chat: str, at: int = 0) -> None:
         """Nobody lists one-to-one chats: who spoke to us there is remembered before what was said. ``at``: ms of words that are stored before
@@ -249,7 +271,7 @@ class Listening:
             self._begin(chat, group)
 
     async def _look_back(self, chat: str) -> None:
-        """A one-to-one chat we never heard of: something older may have been said there while nobody listened. Nobody waits for that."""
+        """What ``_look_first`` had no time for."""
         await asyncio.sleep(self._wire.pace.lull)
         async with self._readers, asyncio.TaskGroup() as group:
             await self._read_one(Chat(chat, private=True), group)

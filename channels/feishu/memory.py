@@ -95,11 +95,15 @@ class Memory:
 
     def begins(self, chat: str) -> bool:
         """Once for a chat of which we just heard for the first time: what was said there before is to be looked for."""
-        known = self._chats.get(chat)
-        if known is None or not known.heard or known.looking:
+        if not self.unread(chat):
             return False
-        known.looking = True
+        self._chats[chat].looking = True
         return True
+
+    def unread(self, chat: str) -> bool:
+        """We heard of it for the first time, and nobody looks yet for what was said there before."""
+        known = self._chats.get(chat)
+        return known is not None and known.heard > 0 and not known.looking
 
     def looked_back(self, chat: str) -> None:
         self._chats.setdefault(chat, _Chat()).heard = 0

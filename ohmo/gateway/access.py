@@ -193,7 +193,7 @@ class Access:
             kind = "command"
         elif self._answers(said):
             kind = "answer"
-        return Seat(scope, kind, hold=ALBUM_HOLD if said.album is not None else 0.0)
+        return Seat(scope, kind, hold=max(said.settles, ALBUM_HOLD if said.album is not None else 0.0))
 
     def _refusal(self, said: Inbound) -> tuple[Literal["noted", "refused"], str] | None:
         place, policy = said.address, self._policy(said.address.channel, said.address.account)

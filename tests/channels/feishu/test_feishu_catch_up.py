@@ -12,6 +12,7 @@ import pytest
 
 from channels.contract import Edited, Outbound
 from channels.feishu.adapter import Feishu
+from channels.feishu.listening import SETTLES, STRANGERS
 from channels.testing import FakeContext
 from tests.platforms.feishu.rig import FeishuRig, rig
 from tests.platforms.feishu.rules import Rules
@@ -160,7 +161,7 @@ async def test_live_events_of_a_chat_wait_behind_its_catch_up(feishu: FeishuRig,
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_what_was_said_before_a_first_contact_is_found_once_it_is_stored(feishu: FeishuRig, context: FakeContext) -> None:
+async def test_what_was_said_before_a_first_contact_comes_before_it(feishu: FeishuRig, context: FakeContext) -> None:
     """Nobody lists one-to-one chats: what Ada said while nobody listened is found when she speaks again."""
     async with receiving(feishu, context):
         await feishu.says("from Bob", chat="dm:bob", person="bob")
@@ -168,8 +169,21 @@ async def test_what_was_said_before_a_first_contact_is_found_once_it_is_stored(f
     await feishu.says("missed")
     async with receiving(feishu, context):
         await feishu.says("heard")
-        await context.texts(3)
-    assert [said.text for said in sorted(context.messages[1:], key=lambda one: one.order)] == ["missed", "heard"]
+        assert await context.texts(3) == ["from Bob", "missed", "heard"]
+    assert all(said.settles == 0 for said in context.messages), "what is in order is answered at once"
+
+
+async def test_in_a_crowd_of_first_contacts_all_come_in_order_or_wait_until_they_do(feishu: FeishuRig, context: FakeContext) -> None:
+    people = [f"p{number}" for number in range(3 * STRANGERS)]
+    for person in people:
+        await feishu.says(f"{person} missed", chat=f"dm:{person}", person=person)
+    async with receiving(feishu, context):
+        await asyncio.gather(*(feishu.says(f"{person} heard", chat=f"dm:{person}", person=person) for person in people))
+        await context.texts(2 * len(people))
+    for person in people:
+        told = [said for said in context.messages if said.text.startswith(f"{person} ")]
+        assert sorted(told, key=lambda one: one.order)[0].text == f"{person} missed"
+        assert told[0].text == f"{person} missed" or told[0].settles == SETTLES
 
 
 async def test_what_a_killed_life_did_not_look_for_is_found_by_the_next(feishu: FeishuRig, context: FakeContext) -> None:
@@ -183,7 +197,8 @@ async def test_what_a_killed_life_did_not_look_for_is_found_by_the_next(feishu: 
         answered = len(feishu.server.kept.answers)
         await feishu.says("heard")
         await feishu.server.until(lambda server: len(server.kept.answers) > answered and not server.faults)
-        assert [said.text for said in context.messages] == ["from Bob", "heard"]
+        assert await context.texts(2) == ["from Bob", "heard"]
+        assert context.messages[-1].settles == SETTLES, "nobody answers it before its chat could be read"
         (part,) = channel.render(Outbound(context.messages[-1].address, "an answer"))
         await channel.send(part, "k1")
     async with receiving(feishu, context):
