@@ -43,7 +43,6 @@ from ohmo.gateway.switchboard import Switchboard
 from ohmo.gateway.whispers import Whispers
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.providers import build
-from ohmo.sessions.clockmark import MarkFile
 from ohmo.sessions.clockwatch import Clockwatch
 from ohmo.sessions.pool import Pool
 from ohmo.store.sparing import Sparing
@@ -155,7 +154,7 @@ async def build_house(
         agent=agent, access=access, books=books, questions=questions, clockwork=clockwork,
         notices=notices, control=_control(ground, board, truth, desk, metrics, replaying), truth=truth, replaying=replaying,
         clockwatch=Clockwatch(
-            seams.clock, store.rebase, followed=clockwork.scheduler.look_again, marks=MarkFile(config.home.root / "run" / "clock.json", seams.boot)
+            seams.clock, store.rebase, followed=clockwork.scheduler.look_again, marks=seams.marks(config.home.root)
         ),
         storewatch=StoreWatch(store, notices, board, seams), again=again,
     )  # fmt: skip

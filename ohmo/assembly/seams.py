@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import field
+from pathlib import Path
 from uuid import uuid4
 
 from channels.record import record
@@ -13,7 +14,7 @@ from ohmo.cron.alarm import Alarm
 from ohmo.failpoints import Failpoint, inert
 from ohmo.ids import IdSource, NewId
 from ohmo.providers.cover import Call
-from ohmo.sessions.clockmark import boot_id
+from ohmo.sessions.clockmark import MarkFile, boot_id
 from ohmo.sessions.clockwatch import HeldClock
 
 
@@ -31,3 +32,12 @@ class Seams:
     alarm: Alarm | None = None
     owner: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}")
     boot: str = field(default_factory=boot_id)
+
+    def marks(self, home: Path) -> MarkFile:
+        """What is remembered of the clock in this home."""
+        return MarkFile(home / "run" / "clock.json", self.boot)
+
+    def recall(self, home: Path) -> None:
+        """Before the store is opened: what it writes has to be of the same time as what waits in it."""
+        if (known := self.marks(home).read()) is not None:
+            self.clock.recall(known)

@@ -41,6 +41,7 @@ async def living(
     ``still``: only its doors open; no channel connects, no turn runs, no job is due."""
     _prepare_workspace(config.workspace)
     finish_restore(config.home.root)  # one that was killed in the middle
+    seams.recall(config.home.root)
     wired = wire(config, seams.clock)
     async with AsyncExitStack() as stack:
         store, warnings = await stack.enter_async_context(

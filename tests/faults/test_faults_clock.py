@@ -1,4 +1,4 @@
-"""Row 44: the wall clock of the real daemon is set by a year, to 1970 and back, once while it is dead; nothing is over early or runs twice, all is answered in order."""
+"""Row 44: the wall clock of the real daemon is set by a year, to 1970 and back; nothing is over early or runs twice, all is answered in order."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ YEAR = 365 * 86_400.0
 
 async def noticed(scene: Scene, times: int) -> None:
     async def logged() -> bool:
-        older = "".join(
-            gzip.decompress(path.read_bytes()).decode() for path in (scene.daemon.home / "logs").glob("*.gz")
-        )  # another day: another file
+        try:  # another day: another file
+            older = "".join(gzip.decompress(path.read_bytes()).decode() for path in (scene.daemon.home / "logs").glob("*.gz"))
+        except FileNotFoundError:
+            return False  # it is turned over just now
         return (older + scene.daemon.log).count('"clock_was_set"') >= times
 
     await until(f"the clock is noticed for the {times}. time", logged)
@@ -40,10 +41,6 @@ async def test_a_clock_that_is_set_ends_no_question_and_loses_no_word(stage: Sta
             await scene.says(chat="dm:bob")
             await noticed(scene, number)
             await scene.says(chat="dm:bob")
-        await scene.daemon.kill()
-        clock.sets(YEAR)
-        await scene.daemon.start()
-        await noticed(scene, 4)
         await press(scene, "telegram")
         await scene.answered()
         _, found = await scene.daemon.call("GET", "/api/v1/cron/j/history")
@@ -53,4 +50,4 @@ async def test_a_clock_that_is_set_ends_no_question_and_loses_no_word(stage: Sta
         told = ("Scheduled runs were missed", "I was away", "Telegram keeps messages for 24 hours only")
         await scene.check(also=lambda one: is_card(one) or any(text in one.text for text in told))
         assert runs(work) == 1
-        assert scene.daemon.lives == 2
+        assert scene.daemon.lives == 1
