@@ -60,7 +60,7 @@ torture: $(VENV)/.installed-dev  ## the long campaigns, hours of them: kills, ru
 	@$(BIN)/python -m tests.faults.torture $(ARGS)
 	@$(BIN)/python -m tests.faults.mutations --table docs/mutations.md
 	@$(BIN)/python -m tests.faults.limits --table docs/limits.md
-	@$(BIN)/python -m tests.faults.configurations
+	@$(BIN)/python -m tests.faults.configurations --table docs/broken-configurations.md
 	@$(BIN)/python -m tests.faults.storm --burst
 	@$(BIN)/python -m tests.faults.soak
 	@$(BIN)/python -m tests.unit.cron.soak --table docs/cron-soak.md
