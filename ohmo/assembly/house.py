@@ -9,11 +9,13 @@ from pathlib import Path
 
 from channels.record import record
 from ohmo.assembly.agent import AgentParts, build_agent, own_home, redactor
+from ohmo.assembly.cgroup import memory_share
 from ohmo.assembly.channels import Wired, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.doors import HouseApprovals, HousePeople, HouseWatch, address_parser, publish_wake
 from ohmo.assembly.ground import Ground, HouseStore, Knot
+from ohmo.assembly.memorywatch import MemoryWatch
 from ohmo.assembly.plans import Plans
 from ohmo.assembly.replaying import Replaying
 from ohmo.assembly.rulebooks import Elder, Rulebook, Rulebooks, policy_of, rulebook
@@ -73,9 +75,10 @@ class House:
     control: Control
     truth: Truth
     replaying: Replaying
-    # who watches the clock and the disk
+    # who watches the clock, the disk and the memory
     clockwatch: Clockwatch
     storewatch: StoreWatch
+    memorywatch: MemoryWatch
     again: asyncio.Event  # set: this life shall end, and the next begin
 
     def tighten(self, config: Config) -> None:
@@ -137,9 +140,10 @@ async def build_house(
     knot.pool = pool = build_pool(ground, agent, plans, knot)
     knot.board = board = build_board(ground, pool, known, sent)
 
+    memorywatch = MemoryWatch(pool, notices, memory_share)
     truth = Truth(
         reports=store, pool=pool, board=board, provider=model.explanation, model=model.model, started=seams.clock(),
-        warnings=lambda: (*warnings, *wired.broken), cron=clockwork.scheduler.report, limit=config.budgets.day,
+        warnings=lambda: (*warnings, *wired.broken, *memorywatch.warnings), cron=clockwork.scheduler.report, limit=config.budgets.day,
         away=lambda: store.pulse.away, today=Sparing(lambda: store.usage(days=1)),
     )  # fmt: skip
     desk = HouseDesk(
@@ -156,7 +160,7 @@ async def build_house(
         clockwatch=Clockwatch(
             seams.clock, store.rebase, followed=clockwork.scheduler.look_again, marks=seams.marks(config.home.root)
         ),
-        storewatch=StoreWatch(store, notices, board, seams), again=again,
+        storewatch=StoreWatch(store, notices, board, seams), memorywatch=memorywatch, again=again,
     )  # fmt: skip
 
 

@@ -100,6 +100,7 @@ def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitab
         ("intake", house.intake.run),
         ("clock", house.clockwatch.run),
         ("store", house.storewatch.run),
+        ("memory", house.memorywatch.run),
         ("expiry", lambda: expiry(house.store, house.expire, house.seams.clock)),
         ("upkeep", lambda: let_go(config, house.store, house.seams.clock.before)),
         ("backups", lambda: keep_backups(config, house.notices, house.seams.clock)),

@@ -66,6 +66,7 @@ class Pool:
         self._wake = asyncio.Event()
         self._ready: set[str] = set()  # threads that became ready since the last claim; "": perhaps some
         self._draining = False
+        self._narrow: int | None = None
         self._at_once = 2
         self._claiming = asyncio.Lock()  # from the claim until its task runs
 
@@ -110,6 +111,13 @@ class Pool:
             return await self._store.draft(running.session.claim, turn, row)
         except (LeaseLost, Unavailable):
             return False
+
+    def narrow(self, width: int | None) -> None:
+        """From now on at most so many turns begin beside each other, and no transcript is kept that can be read again; None: as before."""
+        self._narrow = width
+        if width is not None:
+            self._shelf.clear()
+        self._ring()
 
     async def run(self) -> None:
         """Until cancelled; turns that still run then are given back and continue at the next start."""
@@ -165,7 +173,7 @@ class Pool:
 
     async def _claim(self, group: asyncio.TaskGroup) -> bool:
         """True: there may be more to take at once."""
-        limit = min(self._at_once, self._width - len(self._running))
+        limit = min(self._at_once, (self._narrow or self._width) - len(self._running))
         if self._draining or limit <= 0 or self._suspects.alone:
             return False
         try:
@@ -257,7 +265,7 @@ class Pool:
             if running.why is None:
                 raise
         finally:
-            full = len(self._running) >= self._width
+            full = len(self._running) >= (self._narrow or self._width)
             if self._running.get(session.claim.thread) is running:
                 del self._running[session.claim.thread]
             if full or session.suspect:  # others may wait for the place; what becomes ready otherwise comes with a hint
@@ -275,7 +283,8 @@ class Pool:
         async with self._suspects.among(session.suspect):
             transcript = self._shelf.take(claim)
             outcome = await session.run(work, transcript)
-        self._shelf.put(claim, transcript)
+        if self._narrow is None:
+            self._shelf.put(claim, transcript)
         if isinstance(outcome, Failed) and outcome.retry_after is not None:
             await self._outage(session, work, outcome, outcome.retry_after)
         else:

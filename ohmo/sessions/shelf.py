@@ -26,6 +26,10 @@ class Shelf:
                 return known
         return Transcript(claim.session_seq)
 
+    def clear(self) -> None:
+        self.transcripts.clear()
+        self.weight = 0
+
     def put(self, claim: Claim, transcript: Transcript) -> None:
         transcript.generation = claim.generation
         self.transcripts[claim.thread] = transcript

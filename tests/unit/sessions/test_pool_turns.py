@@ -51,6 +51,26 @@ async def test_threads_run_side_by_side_up_to_the_width() -> None:
     assert len(rig.model.requests) == 3
 
 
+async def test_a_narrowed_pool_begins_one_turn_after_the_other_and_keeps_no_transcript() -> None:
+    rig, gates = Rig(width=3), [asyncio.Event() for _ in range(3)]
+    rig.model.default = lambda request: Says("ok", before=gates[len(rig.model.requests) - 1].wait)
+    async with rig.life() as pool:
+        pool.narrow(1)
+        for number in range(3):
+            await rig.says("hello", replace(PLACE, chat=ChatId(f"C{number}")))
+        await eventually(lambda: len(rig.model.requests) == 1)
+        assert pool.running == 1
+        gates[0].set()
+        await eventually(lambda: len(rig.model.requests) == 2)
+        assert pool.running == 1
+        pool.narrow(None)
+        await eventually(lambda: pool.running == 2)
+        for gate in gates:
+            gate.set()
+        await rig.quiet()
+    assert len(rig.model.requests) == 3
+
+
 async def test_turns_begin_after_a_burst_of_messages_and_not_later_than_they_are_patient() -> None:
     rig = Rig(crowded=True)
     await rig.says("one")
