@@ -37,6 +37,7 @@ class MarkFile:
     def __init__(self, path: Path, boot: str) -> None:
         self._path, self._boot = path, boot
         self._written: Mark | None = None
+        self._complained = False
 
     def read(self) -> Mark | None:
         """None: nothing is known of this start of the machine."""
@@ -48,18 +49,33 @@ class MarkFile:
         except (OSError, ValueError, TypeError, KeyError, OverflowError):
             return None
 
+    def take(self) -> Mark | None:
+        """It is not there any more, until it is written again: a mark that does not fit what is stored is worse than none."""
+        found, self._written = self.read(), None
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            self._complain(error)
+        return found
+
     def write(self, mark: Mark) -> None:
-        """Once for each state of the clock; a file that cannot be written costs only what it is for."""
+        """Once for each state of the clock; a file that cannot be written costs only what it is for, and is tried again with the next call."""
         if not self._boot or mark == self._written:
             return
-        self._written = mark
         told = {"boot": self._boot, "zero": mark.zero.timestamp(), "ahead": mark.ahead.total_seconds(), "until": mark.until.timestamp()}
         fresh = self._path.with_suffix(".new")
         try:
             fresh.write_text(json.dumps(told), encoding="utf-8")
             fresh.replace(self._path)
         except OSError as error:
+            self._complain(error)
+        else:
+            self._written, self._complained = mark, False
+
+    def _complain(self, error: OSError) -> None:
+        if not self._complained:
             log.warning("clock_mark_not_written", error=str(error))
+        self._complained = True
 
 
 def _moment(seconds: float) -> datetime:

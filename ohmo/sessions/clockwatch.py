@@ -72,7 +72,8 @@ class HeldClock:
 
     def before(self, span: timedelta) -> datetime:
         """What happened before this moment happened longer ago than ``span``; hours by which somebody set the clock forward did not go by."""
-        limit = self() - min(span, self() - _NEVER - self._ahead)
+        now = self()
+        limit = now - min(span, now - _NEVER - self._ahead)
         return limit - self._ahead if limit - self._ahead <= self._until else limit
 
     def mark(self) -> Mark:
@@ -108,12 +109,11 @@ class Clockwatch:
     async def run(self) -> None:
         """Until cancelled. A clock that was set while nobody ran is noticed by the mark; after another start of the machine, when it was set back, by the
         newest row."""
-        if self._known is None:
-            await self._move(None)
-        await self.look()
-        while True:
+        while self._known is None and not await self._move(None):
             await self._sleep(LOOK)
+        while True:
             await self.look()
+            await self._sleep(LOOK)
 
     async def look(self) -> None:
         """Once. Set forward, the rows go first; set back, the clock: in between everything waits a little longer, never shorter. A store that is
@@ -123,7 +123,7 @@ class Clockwatch:
             self._clock.follow(by)
             self._owed += by
         owed = self._owed if self._owed else by
-        if owed and not await self._move(owed.total_seconds()):
+        if owed and not await self._move_by(owed):
             return
         self._owed = _NONE
         if by > _NONE and owed == by:
@@ -132,6 +132,14 @@ class Clockwatch:
             self._marks.write(self._clock.mark())
         if owed:
             self._followed()
+
+    async def _move_by(self, owed: timedelta) -> bool:
+        """Whoever dies in the middle, when nobody knows whether the rows went, leaves no mark: by an old one they would go once more."""
+        old = self._marks.take() if self._marks is not None else None
+        moved = await self._move(owed.total_seconds())
+        if not moved and self._marks is not None and old is not None:
+            self._marks.write(old)
+        return moved
 
     async def _move(self, seconds: float | None) -> bool:
         try:

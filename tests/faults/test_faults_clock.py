@@ -51,3 +51,25 @@ async def test_a_clock_that_is_set_ends_no_question_and_loses_no_word(stage: Sta
         await scene.check(also=lambda one: is_card(one) or any(text in one.text for text in told))
         assert runs(work) == 1
         assert scene.daemon.lives == 1
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.parametrize("to", [YEAR, None], ids=["a year ahead", "1970"])
+async def test_a_clock_that_is_set_while_the_daemon_is_dead_leaves_no_killed_turn_behind(
+    stage: Stage, tmp_path: Path, to: float | None
+) -> None:
+    clock = WallClock(tmp_path)
+    async with stage("telegram") as scene:
+        scene.daemon.environ.update(clock.environ)
+        await scene.daemon.start()
+        await scene.says("#wait{2}")
+        await scene.models_asked(1)
+        await scene.says()  # waits behind it
+        await scene.daemon.kill()
+        clock.in_1970() if to is None else clock.sets(to)
+        await scene.says(chat="dm:bob")
+        await scene.daemon.start()
+        await noticed(scene, 1)
+        await scene.answered()
+        await scene.check(also=lambda one: any(text in one.text for text in ("I was away", "Telegram keeps messages for 24 hours only")))
+        assert scene.daemon.lives == 2

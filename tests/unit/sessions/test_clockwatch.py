@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -48,6 +49,12 @@ class Machine:
         self.clock = HeldClock(self.wall, steady=self.wall.steady, elapsed=lambda: self.wall.steady() + self.slept)
         self.store = Store(self.clock)
         self.watch = Clockwatch(self.clock, self.store.rebase)
+
+    def restarts(self, mark: Path, boot: str = "one") -> Clockwatch:
+        """Another process in the same home."""
+        self.clock = HeldClock(self.wall, steady=self.wall.steady, elapsed=lambda: self.wall.steady() + self.slept)
+        self.store.clock = self.clock
+        return Clockwatch(self.clock, self.store.rebase, marks=MarkFile(mark, boot))
 
     def sets(self, by: float) -> None:
         self.wall.set(self.wall() + timedelta(seconds=by))
@@ -145,30 +152,96 @@ async def test_what_is_old_is_not_older_for_a_clock_that_was_set_and_grows_old_a
 async def test_a_clock_that_is_set_while_nobody_runs_is_noticed_at_the_next_start_and_what_was_set_before_is_known(
     tmp_path: Path, by: float
 ) -> None:
-    machine = Machine()
-
-    def started(boot: str = "one") -> Clockwatch:
-        machine.clock = HeldClock(machine.wall, steady=machine.wall.steady, elapsed=lambda: machine.wall.steady() + machine.slept)
-        machine.store.clock = machine.clock
-        return Clockwatch(machine.clock, machine.store.rebase, marks=MarkFile(tmp_path / "clock.json", boot))
-
-    await started().look()
+    machine, mark = Machine(), tmp_path / "clock.json"
+    await machine.restarts(mark).look()
     machine.wall.tick(10)
     machine.sleeps(100)
     machine.sets(by)
     machine.wall.tick(10)
-    watch = started()
+    watch = machine.restarts(mark)
     assert machine.store.left == 480  # not believed yet
     await watch.look()
     assert machine.store.moved == [by]
     assert (machine.store.left, machine.clock()) == (480, machine.wall())
     assert machine.clock.set_since(BIRTH) == timedelta(seconds=max(by, 0.0))
-    watch = started()
+    watch = machine.restarts(mark)
     await watch.look()
     assert machine.store.moved == [by]
     assert machine.clock.set_since(BIRTH) == timedelta(seconds=max(by, 0.0))
-    started("another start of the machine")
+    machine.restarts(mark, "another start of the machine")
     assert machine.clock.set_since(BIRTH) == timedelta()
+
+
+class Dies(BaseException):
+    """Between the store's commit and the next line."""
+
+
+@pytest.mark.parametrize("by", JUMPS)
+async def test_who_dies_right_after_the_rows_were_moved_moves_them_no_second_time(tmp_path: Path, by: float) -> None:
+    machine, mark = Machine(), tmp_path / "clock.json"
+    await machine.restarts(mark).look()
+    move = machine.store.rebase
+
+    async def dying(seconds: float | None) -> float:
+        await move(seconds)
+        raise Dies
+
+    watch = Clockwatch(machine.clock, dying, marks=MarkFile(mark, "one"))
+    machine.sets(by)
+    with pytest.raises(Dies):
+        await watch.look()
+    await machine.restarts(mark).look()
+    assert (machine.store.moved, machine.store.left) == ([by], 600)
+
+
+@pytest.mark.parametrize("by", [HOUR, -HOUR])
+async def test_a_clock_that_is_set_while_the_store_is_away_is_known_after_a_restart(tmp_path: Path, by: float) -> None:
+    machine, mark = Machine(), tmp_path / "clock.json"
+    watch = machine.restarts(mark)
+    await watch.look()
+    machine.store.away = 2
+    machine.sets(by)
+    for _ in range(2):
+        await watch.look()
+    await machine.restarts(mark).look()
+    assert (machine.store.moved, machine.store.left) == ([by], 600)
+
+
+async def test_a_mark_that_could_not_be_written_is_written_as_soon_as_it_can_be_and_an_old_one_is_not_believed(tmp_path: Path) -> None:
+    machine, mark = Machine(), tmp_path / "clock.json"
+    watch = machine.restarts(mark)
+    await watch.look()
+    machine.sets(HOUR)
+    (tmp_path / "clock.new").mkdir()  # nobody can write there
+    await watch.look()
+    await machine.restarts(mark).look()
+    assert machine.store.moved == [HOUR]
+    (tmp_path / "clock.new").rmdir()
+    await watch.look()
+    machine.sets(HOUR)
+    await machine.restarts(mark).look()
+    assert machine.store.moved == [HOUR, HOUR]
+
+
+async def test_a_store_that_is_away_at_the_first_look_of_a_machine_is_asked_for_its_newest_row_later(tmp_path: Path) -> None:
+    machine, looks = Machine(), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 4:
+            raise asyncio.CancelledError
+
+    machine.store.away = 2
+    watch = Clockwatch(machine.clock, machine.store.rebase, sleep=sleep, marks=MarkFile(tmp_path / "clock.json", "one"))
+    with pytest.raises(asyncio.CancelledError):
+        await watch.run()
+    assert machine.store.moved == [None]
+
+
+def test_no_span_is_too_long() -> None:
+    moments = iter(range(1_000))
+    clock = HeldClock(lambda: BIRTH + timedelta(microseconds=next(moments)), steady=lambda: 0.0)
+    assert clock.before(timedelta.max) < BIRTH - timedelta(days=700_000)
 
 
 @pytest.mark.parametrize(
