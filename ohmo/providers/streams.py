@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
-from ohmo.contracts.errors import CutOff
+from ohmo.contracts.errors import BadKey, CutOff, ProviderError
 from ohmo.contracts.provider import ModelEvent, ModelRequest
 from ohmo.providers.cover import Call
 
@@ -23,6 +23,15 @@ async def streaming(call: Call, request: ModelRequest) -> AsyncGenerator[AsyncIt
 
 BROKEN = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
 """What reading an answer raises when it is not of the documented form; an SDK hands on whatever JSON it was sent."""
+
+
+def no_answer(where: str, error: Exception) -> ProviderError:
+    """One of BROKEN in the model's own words. ``where``: what the line begins with. A key that no header can carry fails before anything is sent."""
+    if isinstance(error, UnicodeEncodeError) and error.encoding == "ascii":
+        return BadKey(f"{where}: the key holds a character that no key has; set the profile's api_key")
+    return CutOff(f"{where}: what it sent is no answer ({type(error).__name__}: {str(error)[:200]})")
+
+
 _LEAST, _PER_TOKEN = 4_000_000, 100  # characters; no tokenizer makes a hundred of one token on average
 
 

@@ -26,6 +26,8 @@ _PROGRAMS = re.compile(
     re.IGNORECASE,
 )
 _RUNS = ("upload-pack", "receive-pack", "exec", "ext-diff", "open-files-in-pager", "extcmd", "tool", "output", "template", "config")
+# Letters that name a program or a setting; in one word with others, and with their value, too. Before the verb -c and its like always do.
+_RUNS_SHORT = {"": r"-\w*[Ocux]", "clone": r"-\w*[cu]", "ls-remote": r"-\w*u", "rebase": r"-\w*x", "difftool": r"-\w*x", "grep": r"-\w*O"}
 
 
 def git_reads_only(arguments: tuple[str, ...]) -> bool:
@@ -120,10 +122,11 @@ def git_runs(words: tuple[str, ...]) -> str:
 
 def git_goes_further(words: tuple[str, ...]) -> bool:
     """Whether options lead further than the verb says: a rule for ``git fetch:*`` does not mean ``git fetch --upload-pack=rm``."""
+    letters = _RUNS_SHORT.get(words[0] if words and not words[0].startswith("-") else "")
     for word in words:
         given = word[2:].partition("=")[0] if word.startswith("--") else ""
         if len(given) > 1 and any(each.startswith(given) for each in _RUNS):
             return True
-        if word == "-c" or re.match(r"-\w*O|-c\w+\.|-[ux]$", word) or "ext::" in word:
+        if "ext::" in word or (letters is not None and re.match(letters, word)):
             return True
     return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Literal
 
@@ -45,6 +46,7 @@ _SIMPLE = word_set(
         ssh-agent caffeinate entr"""
 )
 _OPERANDS = {"timeout": 1, "taskset": 1, "chroot": 1, "flock": 1, "chrt": 1, "gosu": 1, "su-exec": 1, "faketime": 1}  # before the command
+_UNSURE = dict.fromkeys(word_set("bwrap firejail proot prlimit unshare nsenter systemd-run cpulimit numactl"), 40)  # how many nobody knows
 _CODE = {  # options whose value is shell source: letter, long name
     "env": ("S", "split-string"),
     "su": ("c", "command"),
@@ -95,10 +97,22 @@ def inner_commands(words: tuple[str, ...], stdin: str) -> list[Inner]:
 
 
 def tails(words: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Every command a wrapper may run, however its options are read: for what forbids, not for what allows."""
-    if not words or words[0].rpartition("/")[2].casefold() not in WRAPPERS:
+    """Every command a wrapper may run, however its options are read: for what forbids, not for what allows. ``sudo apt install curl`` runs no curl."""
+    name = words[0].rpartition("/")[2].casefold() if words else ""
+    if name not in WRAPPERS:
         return []
-    return [(words[at].rpartition("/")[2], *words[at + 1 : at + 200]) for at in range(1, min(len(words), 40))]
+    found: list[tuple[str, ...]] = []
+    more = _UNSURE.get(name, _OPERANDS.get(name, 0))
+    for before, at in itertools.pairwise(range(min(len(words), 40))):
+        word, inner = words[at], words[at].rpartition("/")[2]
+        found.append((inner, *words[at + 1 : at + 200]))
+        if inner.casefold() in WRAPPERS:
+            more += _UNSURE.get(inner.casefold(), _OPERANDS.get(inner.casefold(), 0))
+        elif not (word.startswith("-") or "=" in word or words[before].startswith("-")):  # else an option's value, perhaps
+            more -= 1
+        if more < 0:
+            break
+    return found
 
 
 def transparent(words: tuple[str, ...]) -> bool:

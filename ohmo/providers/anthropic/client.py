@@ -20,7 +20,7 @@ from ohmo.providers.anthropic.wire import keeps_tools_back, rendering
 from ohmo.providers.classify import classify, retry_after, told_window
 from ohmo.providers.cover import Endpoint
 from ohmo.providers.models import plain_name
-from ohmo.providers.streams import BROKEN
+from ohmo.providers.streams import BROKEN, no_answer
 
 _UNBOUND = "in `thinking` block"  # "Preserved thinking": something before a thinking block is not what it was
 _BY_REFERENCE = ("defer_loading", "tool_reference", "Tool reference")
@@ -84,13 +84,9 @@ class AnthropicClient:
             except (anthropic.APIError, httpx2.HTTPError) as error:
                 raise self._classified(request, error) from error
             except BROKEN as error:
-                raise self._broken(error) from error
+                raise no_answer(f"{self._endpoint.provider} ({self._sdk.base_url.host})", error) from error
             yield replace(reply, step=replace(reply.step, request=rendered.digest))
             return
-
-    def _broken(self, error: Exception) -> CutOff:
-        where = f"{self._endpoint.provider} ({self._sdk.base_url.host})"
-        return CutOff(f"{where}: what it sent is no answer ({type(error).__name__}: {str(error)[:200]})")
 
     @asynccontextmanager
     async def _opened(self, body: bytes) -> AsyncGenerator[AsyncStream[object]]:

@@ -21,7 +21,7 @@ from ohmo.providers.models import plain_name
 from ohmo.providers.openai.dialect import Dialect, first_dialect, learnt
 from ohmo.providers.openai.reading import Reading
 from ohmo.providers.openai.wire import spoken
-from ohmo.providers.streams import BROKEN
+from ohmo.providers.streams import BROKEN, no_answer
 
 _LESSONS = 4  # an endpoint may refuse this many optional keys, one after the other, before its refusal counts
 
@@ -71,16 +71,12 @@ class OpenAIClient:
             except (openai.APIError, httpx2.HTTPError) as error:
                 raise self._classified(request, error) from error
             except BROKEN as error:
-                raise self._broken(error) from error
+                raise no_answer(f"{self._endpoint.provider} ({self._sdk.base_url.host})", error) from error
             yield replace(reply, step=replace(reply.step, request=rendered.digest))
             return
 
     def _dialect(self, model: str) -> Dialect:
         return self._dialects.get(model) or first_dialect(model, self._endpoint.base_url)
-
-    def _broken(self, error: Exception) -> CutOff:
-        where = f"{self._endpoint.provider} ({self._sdk.base_url.host})"
-        return CutOff(f"{where}: what it sent is no answer ({type(error).__name__}: {str(error)[:200]})")
 
     @asynccontextmanager
     async def _opened(self, body: bytes) -> AsyncGenerator[AsyncStream[object]]:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ohmo.contracts.errors import ProviderError
+from ohmo.contracts.errors import BadKey, ProviderError
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import ModelRequest, Reply
 from ohmo.providers.anthropic.client import AnthropicClient
@@ -76,8 +76,8 @@ async def endpoint(write: Callable[[asyncio.StreamWriter], object]) -> AsyncIter
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def ask(wire: str, url: str) -> Reply | ProviderError:
-    made = (AnthropicClient if wire == "anthropic" else OpenAIClient)(Endpoint(wire, ("m",), url, "key", silence=20.0))
+async def ask(wire: str, url: str, key: str = "key") -> Reply | ProviderError:
+    made = (AnthropicClient if wire == "anthropic" else OpenAIClient)(Endpoint(wire, ("m",), url, key, silence=20.0))
     try:
         async with asyncio.timeout(60):
             *_, last = [event async for event in made.stream(REQUEST)]
@@ -125,3 +125,10 @@ async def test_an_answer_without_end_is_cut_off(wire: str) -> None:
     async with endpoint(talk) as url:
         assert isinstance(await ask(wire, url), ProviderError)
     assert sent < 100_000_000
+
+
+async def test_a_key_that_no_header_can_carry_is_called_that_and_not_a_broken_answer() -> None:
+    async with endpoint(lambda _: None) as url:
+        refused = await ask("openai", url, "sk-clé")
+    assert isinstance(refused, BadKey)
+    assert "é" not in str(refused)

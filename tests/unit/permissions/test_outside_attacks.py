@@ -204,6 +204,9 @@ def test_what_really_only_reads_stays_free(house: House, command: str) -> None:
         ("Bash(git fetch:*)", "git fetch --upload-pack='touch x' ."),
         ("Bash(git fetch:*)", "git fetch --upl='touch x' ."),
         ("Bash(git clone:*)", "git clone -c core.fsmonitor=x y"),
+        ("Bash(git clone:*)", "git clone -qc core.fsmonitor=x y"),
+        ("Bash(git clone:*)", "git clone -u./evil y"),
+        ("Bash(git rebase:*)", "git rebase -x'touch x' main"),
         ("Bash(git push *)", "git push --receive-pack=x ."),
         ("Bash(git pull:*)", "git pull 'ext::sh -c x'"),
         ("Bash(make test:*)", "make test SHELL=./evil"),
@@ -217,6 +220,23 @@ def test_a_grant_for_a_verb_does_not_widen_by_options(house: House, rule: str, c
     assert house.bash(command, grants=remembered).verdict == "ask"
     assert house.bash(command, allow=[rule]).verdict == "ask"
     assert house.bash(rule[5:-1].rstrip(":*") + " x", grants=remembered).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "command", ["git push -u origin main", "git switch -c new", "git add -u", "git stash -u", "git commit -mfix", "git cherry-pick -x HEAD"]
+)
+def test_a_verb_s_own_short_options_are_no_question_after_always(house: House, command: str) -> None:
+    verb = " ".join(command.split()[:2])
+    call = ToolCall("t.1", "Bash", {"command": command}, "")
+    assert house.policy().remembered(call, Footprint(command=command), house.context()) == f"Bash({verb}:*)"
+    assert house.bash(command, allow=[f"Bash({verb}:*)"]).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "command", ["sudo apt install -y curl", "timeout 5 man curl", "find . | xargs grep curl", "nice sudo -E apt-get install curl"]
+)
+def test_a_forbidden_program_s_name_as_an_argument_forbids_nothing(house: House, command: str) -> None:
+    assert house.bash(command, "full_auto", allow=["Bash"], deny=["Bash(curl:*)"]).verdict != "deny"
 
 
 @pytest.mark.parametrize(
