@@ -62,14 +62,13 @@ async def answering(behind: Behind, doors: tuple[socket, socket | None]) -> Asyn
 def _application(behind: Behind, callers: Callers) -> web.Application:
     ports, live = behind.ports, behind.live
     page = Page(behind.keys, behind.cookie, behind.url)
-    application = web.Application(
-        middlewares=[Guard(behind.keys, callers, behind.cookie, behind.names).middleware()], client_max_size=_BODY
-    )
+    guard = Guard(behind.keys, callers, behind.cookie, behind.names)
+    application = web.Application(middlewares=[guard.middleware()], client_max_size=_BODY)
     application.add_routes(Health(ports, behind.metrics).routes())
-    application.add_routes([web.get("/api/v1/events", Streams(ports.reports, live, ports.browser).handle)])
+    application.add_routes([web.get("/api/v1/events", Streams(ports.reports, live, ports.browser, guard.lets_stay).handle)])
     titles = Titles(ports.reports)
     application.add_routes(Reading(ports, titles).routes())
-    application.add_routes(Logs(ports.log, lambda: live.closing).routes())
+    application.add_routes(Logs(ports.log, lambda: live.closing, guard.lets_stay).routes())
     application.add_routes(Acting(ports, behind.new_id, behind.clock).routes())
     application.add_routes(HookRoutes(ports.hooks).routes() if ports.hooks is not None else [])
     application.add_routes(CronRoutes(ports.cron).routes() if ports.cron is not None else [])

@@ -102,6 +102,10 @@ class Guard:
             return
         raise Refusal(401, "log in first: `ohmo login` prints a link for the browser; programs send run/token as Authorization: Bearer")
 
+    def lets_stay(self, request: web.Request) -> bool:
+        """Whether who opened a stream would still be let in: a login ends while its streams are open."""
+        return came_by_unix_socket(request) or self.is_known(request)
+
     def is_same_origin(self, origin: str, request: web.Request) -> bool:
         """Of a proxy that ends TLS the browser names https, while the request comes to us without."""
         if origin == f"{request.scheme}://{request.host}":

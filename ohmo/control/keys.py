@@ -7,6 +7,7 @@ import hmac
 import os
 import re
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,7 @@ class Keys:
         self.token = token
         self._ended_file = ended
         self._ended = _read_ended(ended, now()) if ended is not None else {}
+        self._ending = threading.Lock()
         self._now = now
         self._monotonic = monotonic
         self._links: dict[str, float] = {}
@@ -71,14 +73,17 @@ class Keys:
         )
 
     def end(self, cookie: str) -> None:
-        """Nobody comes in with this cookie any more, also not with a copy of it. Raises OSError: that could not be written down."""
-        if self.is_cookie(cookie):
-            body = cookie.rpartition(".")[0]
-            self._ended[_digest(body)] = int(body.partition(".")[0])
+        """Nobody comes in with this cookie any more, also not with a copy of it. From any thread.
+        Raises OSError: that could not be written down, so it is still good, and can be ended again."""
+        body = cookie.rpartition(".")[0]
+        with self._ending:
+            if not self.is_cookie(cookie):
+                return
+            ended = {digest: until for digest, until in self._ended.items() if until > self._now()}
+            ended[_digest(body)] = int(body.partition(".")[0])
             if self._ended_file is not None:
-                _write(
-                    self._ended_file, "".join(f"{until} {digest}\n" for digest, until in list(self._ended.items()) if until > self._now())
-                )
+                _write(self._ended_file, "".join(f"{until} {digest}\n" for digest, until in ended.items()))
+            self._ended = ended
 
     def is_token(self, token: str) -> bool:
         return hmac.compare_digest(_bytes(token), self.token.encode())

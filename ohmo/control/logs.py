@@ -21,11 +21,11 @@ _FIELDS = ("thread", "turn", "channel", "event")
 
 
 class Logs:
-    """``closing``: the house is going away."""
+    """``closing``: the house is going away. ``may_stay``: whether a reader of the tail is still let in."""
 
-    def __init__(self, path: Path | None, closing: Callable[[], bool]) -> None:
+    def __init__(self, path: Path | None, closing: Callable[[], bool], may_stay: Callable[[web.Request], bool]) -> None:
         self._book = None if path is None else Logbook(path)
-        self._closing = closing
+        self._closing, self._may_stay = closing, may_stay
         self._open = 0
 
     def routes(self) -> list[web.RouteDef]:
@@ -59,17 +59,17 @@ class Logs:
         self._open += 1
         try:
             await response.prepare(request)
-            await self._follow(response, book, wanted, place)
+            await self._follow(request, response, book, wanted, place)
         except ConnectionResetError:
             pass  # the reader left; it comes back with its place
         finally:
             self._open -= 1
         return response
 
-    async def _follow(self, response: web.StreamResponse, book: Logbook, wanted: Wanted, place: str) -> None:
+    async def _follow(self, request: web.Request, response: web.StreamResponse, book: Logbook, wanted: Wanted, place: str) -> None:
         await response.write(b"retry: 500\n\n" + frame("ready", dumps({"since": place})).encode())
         quiet = 0
-        while not self._closing():
+        while not self._closing() and self._may_stay(request):
             news = await asyncio.to_thread(book.forward, wanted, place)
             text = "" if news.whole else frame("gap", "{}")
             text += "".join(frame("log", dumps({"place": e.place, **e.event}), e.end) for e in news.entries)

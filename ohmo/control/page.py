@@ -84,9 +84,7 @@ class Page:
         try:
             await asyncio.to_thread(self._keys.end, request.cookies.get(self._cookie, ""))
         except OSError as error:
-            raise Refusal(
-                503, f"logged out until the next start only: it cannot be written down ({error.strerror}); try it again"
-            ) from error
+            raise Refusal(503, f"still logged in: that you log out cannot be written down ({error.strerror}); try it again") from error
         response = answer({"ok": True})
         response.del_cookie(self._cookie, path="/")
         return response

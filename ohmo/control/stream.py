@@ -37,12 +37,14 @@ def frame(kind: str, data: str, seq: int | str | None = None) -> str:
 
 
 class Streams:
-    """``GET /api/v1/events?thread=ID&since=SEQ``, or ``chat=`` for a chat of the browser, or neither: live events of every thread."""
+    """``GET /api/v1/events?thread=ID&since=SEQ``, or ``chat=`` for a chat of the browser, or neither: live events of every thread.
+    ``may_stay``: whether the reader is still let in; asked before every word."""
 
-    def __init__(self, reports: Reports, live: Live, browser: Browser | None) -> None:
+    def __init__(self, reports: Reports, live: Live, browser: Browser | None, may_stay: Callable[[web.Request], bool]) -> None:
         self._reports = reports
         self._live = live
         self._browser = browser
+        self._may_stay = may_stay
         self._open = 0
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -64,6 +66,8 @@ class Streams:
         try:
             await response.prepare(request)
             async for text in frames:
+                if not self._may_stay(request):
+                    break
                 await response.write(text.encode())
         except (ConnectionResetError, StoreError, Unavailable):
             pass  # the reader left, or the history cannot be read now: it comes back with its cursor

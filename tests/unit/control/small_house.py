@@ -119,7 +119,6 @@ class SmallHouse:
             "web": ChannelStatus("connected", T0, T0, ""),
             "slack": ChannelStatus("auth_failed", None, None, "slack refuses bot_token; put a new one in config.yaml"),
         }
-        channels = with_queues(channels, await self.counts())
         return HouseStatus(
             self.ready,
             "0.1.0",

@@ -77,7 +77,7 @@ def port_of(doors: Doors) -> int:
 
 
 async def test_who_sends_the_head_of_a_request_for_ever_is_seen_off() -> None:
-    async with small_door(Callers(patience=0.2)) as port:
+    async with small_door(Callers(patience=1.5)) as port:
         loris, friend = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
         loris[1].write(b"GET / HTTP/1.1\r\nX: ")
         assert (await ask(friend)).endswith(b"here")

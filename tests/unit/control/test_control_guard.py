@@ -11,7 +11,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from channels.web.client import place
 from ohmo.contracts.errors import ConfigError
+from ohmo.contracts.events import TurnStarted
 from ohmo.control.keys import COOKIE_LIFE, LINK_LIFE, Keys, load_token
 from ohmo.control.server import Doors
 from ohmo.control.sockets import Listen, bind_tcp, find_socket, parse_listen, unix_socket
@@ -161,6 +163,42 @@ async def test_who_logs_out_leaves_no_copy_of_the_cookie_that_opens(tmp_path: Pa
     assert stat.S_IMODE((run / "logged-out").stat().st_mode) == 0o600
     (run / "logged-out").write_bytes(b"\xff 1\n9\n")
     assert Keys(token, ended=run / "logged-out").is_cookie(value), "a damaged list holds nobody up"
+
+
+@pytest.mark.parametrize("path", ["/api/v1/events", "/api/v1/logs/events"])
+async def test_who_logs_out_ends_the_streams_that_the_login_had_opened(tmp_path: Path, path: str) -> None:
+    house = SmallHouse()
+    house.log = tmp_path / "ohmo.log"
+    house.log.write_text("")
+    async with (
+        house.open(tmp_path / "run") as doors,
+        aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session,
+    ):
+        await logged_in(session, doors)
+        async with session.get(path) as stream:
+            while b"event: ready" not in await stream.content.readuntil(b"\n\n"):
+                pass
+            assert doors.url is not None
+            assert await status_of(session, "/api/v1/logout", "POST", Origin=doors.url) == 200
+            house.emit(house.thread_at(place("c")), TurnStarted("turn", "owner"))
+            house.log.write_text('{"event": "something", "level": "info"}\n')
+            async with asyncio.timeout(40):
+                assert await stream.content.read() == b"", "not even what was said at once"
+
+
+async def test_a_logout_that_cannot_be_written_down_is_said_and_can_be_tried_again(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    async with SmallHouse().open(run) as doors, aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        await logged_in(session, doors)
+        assert doors.url is not None
+        (run / "logged-out").mkdir()
+        assert await status_of(session, "/api/v1/logout", "POST", Origin=doors.url) == 503
+        assert await status_of(session) == 200
+        (run / "logged-out").rmdir()
+        copy = {"Cookie": "; ".join(f"{one.key}={one.value}" for one in session.cookie_jar)}
+        assert await status_of(session, "/api/v1/logout", "POST", Origin=doors.url) == 200
+        async with aiohttp.ClientSession(doors.url, cookie_jar=aiohttp.DummyCookieJar()) as thief:
+            assert await status_of(thief, **copy) == 401
 
 
 async def test_a_change_by_cookie_without_an_origin_is_refused(stranger: aiohttp.ClientSession, doors: Doors) -> None:
