@@ -298,7 +298,11 @@ class Listening:
         self._memory.looked_back(chat.id)
         if arrivals or missed.left or heard:
             newest = max((row.ms for row in missed.said + missed.left), default=0)
-            await self._context.publish(arrivals, self._memory.cursor(chat.id, newest))
+            try:
+                await self._context.publish(arrivals, self._memory.cursor(chat.id, newest))
+            except BaseException:  # _look_first's time is over in the middle of it, too
+                self._memory.found_not_stored(chat.id, heard)
+                raise
 
     async def _arrivals(self, chat: Chat, missed: Missed, group: asyncio.TaskGroup) -> list[Arrival]:
         found: list[Arrival] = []

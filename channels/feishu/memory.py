@@ -108,6 +108,10 @@ class Memory:
     def looked_back(self, chat: str) -> None:
         self._chats.setdefault(chat, _Chat()).heard = 0
 
+    def found_not_stored(self, chat: str, heard: int) -> None:
+        """After ``looked_back``: what was found could not be kept, and is to be looked for again. ``heard``: as it stood before."""
+        self._chats.setdefault(chat, _Chat()).heard = heard
+
     def threads(self, chat: str) -> Mapping[str, str]:
         return dict(self._chats.setdefault(chat, _Chat()).threads)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from channels.contract import Edited, Outbound
+from channels.contract import Arrival, Cursor, Edited, Inbound, Outbound
 from channels.feishu.adapter import Feishu
 from channels.feishu.listening import SETTLES, STRANGERS
 from channels.testing import FakeContext
@@ -203,6 +203,30 @@ async def test_what_a_killed_life_did_not_look_for_is_found_by_the_next(feishu: 
         await channel.send(part, "k1")
     async with receiving(feishu, context):
         assert await context.texts(3) == ["from Bob", "heard", "missed"]
+
+
+class Slow(FakeContext):
+    """What was said earlier takes longer to store, at first, than anybody waits for it, and is dropped then."""
+
+    dropped = 0
+
+    async def publish(self, arrivals: Sequence[Arrival], cursor: Cursor | None = None) -> None:
+        if not self.dropped and any(isinstance(said, Inbound) and said.text == "missed" for said in arrivals):
+            self.dropped += 1
+            await asyncio.Event().wait()
+        await super().publish(arrivals, cursor)
+
+
+async def test_what_was_found_before_a_first_contact_but_not_stored_in_time_is_found_again(feishu: FeishuRig, tmp_path: Path) -> None:
+    context = Slow(tmp_path)
+    await feishu.says("missed")
+    async with receiving(feishu, context):
+        await feishu.says("from Bob", chat="dm:bob", person="bob")
+        await context.texts(1)
+        await feishu.says("heard")
+        assert await context.texts(3) == ["from Bob", "heard", "missed"]
+    assert context.dropped == 1
+    assert [said.settles for said in context.messages] == [0, SETTLES, 0]
 
 
 async def test_a_first_contact_is_heard_although_its_history_is_refused(feishu: FeishuRig, context: FakeContext) -> None:
