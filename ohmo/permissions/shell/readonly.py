@@ -43,9 +43,11 @@ _SED_PART = (
 )
 _SED_SCRIPT = re.compile(rf"(?:{_SED_PART})(?:;\s*{_SED_PLACE}?(?:,{_SED_PLACE})?\s*[pdq=])*;?")
 _AWK_BAD = re.compile(r"system|getline|[|>@]|close|fflush|\b(ENVIRON|ARG[CV]|SYMTAB)\b|-f")
-_IP_SHOWS = re.compile(
+_IP_SHOWS = re.compile(  # ip takes a verb by its first letters: "s" is "set" of a link, and "show" of all others
     r"(-(\d|s|d|j|p|o|br|brief|c|color|json|pretty|details|stats|statistics|oneline|human|h)\s)*"
-    r"(a|addr|address|l|link|r|ro|route|n|neigh|neighbour|ru|rule|maddr|netns)(\s(sh|show|ls|list|lst)(\s.*)?)?"
+    r"((l|link|maddr|netns|tunnel)(\s(sh|show|ls|list|lst)(\s.*)?)?"
+    r"|(a|addr|address|r|ro|route|n|neigh|neighbour|ru|rule)(\s(s|sh|show|ls|list|lst|get)(\s.*)?)?)"
+    r"|-V"
 )
 _FIND_BAD = re.compile(r"-(exec|execdir|ok|okdir|delete|fprint0?|fprintf|fls|files0-from)$")
 
@@ -187,7 +189,9 @@ _CHECKS: dict[str, Check] = {
     "xxd": _sure(lambda arguments: len(_operands(arguments)) <= 1 and not any(re.match(r"-r|--?rev", word) for word in arguments)),
     "diff": _sure(lambda arguments: not any(word.startswith("--output") for word in arguments)),
     "hostname": _sure(
-        lambda arguments: all(re.fullmatch(r"-[aAdfiIsy]+|--(fqdn|long|short|domain|ip-address)", word) for word in arguments)
+        lambda arguments: all(
+            re.fullmatch(r"-[aAdfiIsy]+|--(fqdn|long|short|domain|ip-address|all-ip-addresses|all-fqdns)", word) for word in arguments
+        )
     ),
     "ip": _sure(lambda arguments: _IP_SHOWS.fullmatch(" ".join(arguments)) is not None),
     "ps": _sure(
@@ -208,10 +212,10 @@ _CHECKS: dict[str, Check] = {
     ),
     "journalctl": _sure(
         lambda arguments: (
-            not any(re.match(r"--(v|ro|f[il]|sy|se|up|r[el]|sm|cursor-f|cursor-?$|m|n?h?amespace|im)", word) for word in arguments)
+            not any(re.match(r"--(v(?!ersion)|ro|fi(?!eld)|fl|sy|se|up|rel|sm|cursor-f|cursor-?$|ma|na|im)", word) for word in arguments)
         )
     ),
-    "dmesg": _sure(_no_operands, lambda arguments: not any(re.match(r"-\w*[cCDEn]|--(cl|read|co)", word) for word in arguments)),
+    "dmesg": _sure(_no_operands, lambda arguments: not any(re.match(r"-\w*[cCDEn]|--(cl|read|con)", word) for word in arguments)),
     "command": lambda arguments: arguments[:1] in (("-v",), ("-V",)),
     "set": _sure(lambda arguments: all(re.fullmatch(r"[-+][euxo]+|pipefail|errexit|nounset", word) for word in arguments)),
     "export": lambda arguments: not arguments,

@@ -10,7 +10,7 @@ from tree_sitter import Node
 from ohmo.permissions.patterns import word_set
 from ohmo.permissions.shell.scope import Scope
 
-_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*|[A-Z]")
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*|[A-Z]|FILES?|DIRS?|LINE|NAME|ITEM|COUNT|TOTAL|RESULT|START|END")  # no program asks for these
 _NAME = re.compile(r"(?<![\w#])[A-Za-z_]\w*")
 _SLICE = re.compile(r"\$\{!?\w+(?:\[[^\]]*\])?:(?![-=?+])(.*)\}", re.DOTALL)
 _DEFAULT = re.compile(r"\$\{(\w+)(?:\[[^\]]*\])?:?=")

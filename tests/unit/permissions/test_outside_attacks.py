@@ -56,8 +56,11 @@ git diff --ext
 git branch --list --del x
 ip a a 1.2.3.4/24 dev lo
 ip link s lo down
+ip -4 l s lo down
 ip -ba file
 journalctl --rot
+journalctl --rel
+journalctl --file=x
 journalctl --cursor-fi=x
 dmesg -Tc
 hostname --fil=x
@@ -164,6 +167,14 @@ git diff --stat --exit-code --text
 git branch --sort=-committerdate
 ip -br addr show
 ip route
+ip a s lo
+ip route get 192.0.2.1
+hostname --all-ip-addresses
+journalctl --reverse --fields
+dmesg --color=never
+for FILE in *.py; do echo "$FILE"; done
+while read -r LINE; do echo "$LINE"; done < a.py
+COUNT=$(ls | wc -l); echo $COUNT
 journalctl -u x -n 50 --no-pager --since today
 dmesg -T
 nice -n 5 git status
