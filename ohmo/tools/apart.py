@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 import sys
+from contextlib import suppress
 
 from ohmo.processes.family import die_with_parent
 from ohmo.processes.surroundings import child_environment
@@ -35,5 +36,8 @@ async def apart(module: str, order: bytes, seconds: float) -> bytes:
 def bounded(seconds: int) -> None:
     """For the process itself: it goes with its parent, and takes neither all memory nor all time."""
     die_with_parent()
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    for kind, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, _MEMORY)):
+        hard = resource.getrlimit(kind)[1]
+        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with suppress(ValueError, OSError):  # macOS bounds no address space; there the time has to do
+            resource.setrlimit(kind, (least, least))

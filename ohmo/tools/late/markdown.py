@@ -31,6 +31,7 @@ _DROPPED = (
     "video",
 )
 _AROUND = ("nav", "footer", "aside")
+_MOST = 4 * 1024 * 1024  # characters; short links below a long address become a hundred times as long
 
 
 def to_markdown(html: str, url: str) -> str:
@@ -63,7 +64,9 @@ def main() -> None:
     """A process of its own: on stdin the URL, a line end, and the page."""
     url, _, html = sys.stdin.buffer.read().decode("utf-8", "replace").partition("\n")
     bounded(json.loads(url)["seconds"])
-    sys.stdout.buffer.write(to_markdown(html, json.loads(url)["url"]).encode("utf-8", "replace"))
+    text = to_markdown(html, json.loads(url)["url"])
+    rest = f"\n[{len(text) - _MOST} more characters left out]" if len(text) > _MOST else ""
+    sys.stdout.buffer.write((text[:_MOST] + rest).encode("utf-8", "replace"))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,26 @@ async def test_a_page_that_would_take_hours_comes_without_its_form(piece: bytes)
 
 async def test_a_page_is_still_turned_into_markdown() -> None:
     assert await readable(page("text/html", "<h1>Größe</h1><p>a <b>b</b></p>".encode()), 30) == "# Größe\n\na **b**"
+
+
+async def test_a_page_whose_links_grow_comes_in_bounded_length() -> None:
+    links = Page(f"http://x.example/{'a' * 2000}/", 200, "text/html", "", b"<a href=y>z</a> " * 3000)
+    text = await readable(links, 60)
+    assert text is not None
+    assert text.endswith("more characters left out]")
+    assert len(text) < 5_000_000
+
+
+async def test_a_daemon_with_less_memory_than_the_bound_still_turns_pages_into_markdown() -> None:
+    """What a service manager allows may be less than the process would take for itself; a limit can only be lowered."""
+    script = "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29)); sys.argv = ['x']; import runpy; "
+    script += "runpy.run_module('ohmo.tools.late.markdown', run_name='__main__')"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(60):
+        answer, _ = await process.communicate(b'{"url": "http://x.example/", "seconds": 30}\n<h1>a</h1>')
+    assert answer == b"# a"
 
 
 async def test_a_pattern_that_never_ends_is_given_up_and_holds_nobody_up(tmp_path: Path) -> None:
