@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
-_LOOKS, _LOOK = 20, 0.002  # times and seconds between them, for a process that seems to have no environment
+_LOOKS, _LOOK = 50, 0.002  # times and seconds between them, for a process that seems to have no environment
 _LINUX = sys.platform == "linux"
 _LIBC = ctypes.CDLL(None, use_errno=True) if _LINUX else None
 

@@ -72,6 +72,8 @@ class Upgrade:
         if owned is None:
             raise UpgradeFailed("another upgrade is under way here")
         try:
+            if self._undoing.stage():  # what was kept of the old version is all that there is of it
+                raise UpgradeFailed("an upgrade was interrupted here and is taken back once ohmo has stopped: stop it, then upgrade again")
             self._run(owned)
         finally:
             if not self._undoing.stage():

@@ -42,8 +42,8 @@ async def test_what_a_command_says_on_stderr_stays_there_after_it_closed_its_std
 async def test_a_command_that_stops_its_keeper_is_ended_all_the_same(tmp_path: Path, *, told: bool) -> None:
     """``kill -STOP $PPID`` made a turn wait for ever: neither its timeout nor /stop reached the keeper."""
     script = "kill -STOP $PPID; touch stopped; setsid sleep 600"
-    command = Command(("bash", "-c", script), tmp_path, {"PATH": "/usr/bin:/bin"}, tmp_path / "spill", None if told else 0.5)
-    job = await ProcessRunner(grace=0.2, patience=0.5).start(command, lambda _: None)
+    command = Command(("bash", "-c", script), tmp_path, {"PATH": "/usr/bin:/bin"}, tmp_path / "spill", None if told else 1.5)
+    job = await ProcessRunner(grace=0.2, patience=1.5).start(command, lambda _: None)
     async with asyncio.timeout(20):
         while not (tmp_path / "stopped").exists():
             await asyncio.sleep(0.01)

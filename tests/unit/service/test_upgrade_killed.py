@@ -149,6 +149,16 @@ def test_a_second_upgrade_after_a_killed_one_begins_with_a_whole_version(install
     assert installation.start() == ("old", "")
 
 
+def test_an_upgrade_over_an_interrupted_one_does_not_keep_its_torn_packages_for_the_old_version(installation: Installation) -> None:
+    installation.upgrade(when="installing")
+    (installation.home / "lock").touch()
+    daemon = os.open(installation.home / "lock", os.O_RDWR)
+    fcntl.flock(daemon, fcntl.LOCK_EX)
+    assert "stop it, then upgrade again" in installation.upgrade().stdout
+    os.close(daemon)
+    assert installation.start()[0] == "old"
+
+
 def test_nothing_is_taken_back_under_a_daemon_that_runs_or_an_installer_that_still_writes(installation: Installation) -> None:
     installation.upgrade(when="installing")
     for lock in (installation.home / "lock", installation.site.parent / ".ohmo-upgrade" / "lock"):
