@@ -27,6 +27,12 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, Recu
 WAITING = 2000  # events taken from the socket but not stored yet; then the socket is not read any more
 
 
+def patience(beat: float, most: float) -> float:
+    """Seconds without any frame, or without an acknowledged heartbeat, after which a connection that beats every ``beat`` seconds is given up: two
+    beats, at least five seconds and at most ``most``, but never before an answer to the next beat can be there."""
+    return max(5.0, min(most, 2 * beat), 1.25 * beat)
+
+
 class _Socket(DiscordWebSocket):
     """The SDK's gateway connection (hello, heartbeats, compression, identify, resume); events go to a line as they came, not into the SDK's
     model of guilds and members, which costs memory and fails on fields it does not find."""
@@ -48,9 +54,8 @@ class _Socket(DiscordWebSocket):
         self._discord_parsers = parsers
 
     def mute_after(self, most: float) -> None:
-        """Two heartbeats without any frame, but neither less than five seconds nor more than ``most``."""
         beat = self._keep_alive.interval if self._keep_alive is not None else None
-        self._max_heartbeat_timeout = min(most, max(5.0, 2 * (beat or most)))
+        self._max_heartbeat_timeout = patience(beat or most, most)
 
     def _answered_for(self) -> None:
         """Gateway, "Sending heartbeats": a connection that does not acknowledge them is a zombie, also when it goes on telling. The SDK counts any frame."""

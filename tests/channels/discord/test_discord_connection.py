@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from channels.contract import Address, Answer, Attachment, ChatId, Choice, Edited, Outbound, Reacted
+from channels.discord.client_line import patience
 from channels.discord.frames import Pace
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
 from channels.testing import FakeContext
@@ -123,6 +124,11 @@ async def test_a_login_during_an_outage_is_an_outage(discord: DiscordRig) -> Non
     with pytest.raises(NotReady):
         async with discord.channel().connect():
             pass
+
+
+@pytest.mark.parametrize(("beat", "seconds"), [(1.0, 5.0), (20.0, 40.0), (41.25, 55.0), (60.0, 75.0)])
+def test_a_connection_is_given_up_after_two_heartbeats_and_never_before_one_can_be_acknowledged(beat: float, seconds: float) -> None:
+    assert patience(beat, Pace().mute) == seconds
 
 
 @pytest.mark.fault(22)
