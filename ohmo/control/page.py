@@ -64,9 +64,8 @@ class Page:
         cookie = self._keys.redeem(request.query.get("code", ""))
         response = web.Response(status=303, headers={"Location": "/" if cookie else "/#login-failed", "Cache-Control": "no-store"})
         if cookie is not None:
-            secure = (
-                request.headers.get("X-Forwarded-Proto", request.scheme) == "https"
-            )  # a proxy that ends TLS says so; a lie costs only the liar
+            # A proxy that ends TLS says so; a lie costs only the liar.
+            secure = request.headers.get("X-Forwarded-Proto", request.scheme) == "https"
             response.set_cookie(self._cookie, cookie, max_age=COOKIE_LIFE, httponly=True, samesite="Strict", path="/", secure=secure)
         return response
 

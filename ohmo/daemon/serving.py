@@ -87,9 +87,8 @@ def serve(config: Config, order: Order) -> int:
 
 def _served(config: Config, order: Order, seams: Seams) -> int:
     config.home.prepare()
-    whole = (
-        is_read_live() or order.service
-    )  # the journal, or the file of our own supervisor; whoever else has our stderr wants to know of trouble
+    # The journal and the file of our own supervisor get every line; whoever else has our stderr wants to know of trouble.
+    whole = is_read_live() or order.service
     grave, secrets = None if whole else GRAVE, lambda: config.vault.values
     with hold_home(config.home.root), logging_to(config.home.log, secrets=secrets, human=sys.stderr, grave=grave):
         starts = Starts(config.home.root / "run" / "starts.json")

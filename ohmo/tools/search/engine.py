@@ -21,7 +21,8 @@ SECONDS = 60.0
 
 
 class SearchEngine:
-    """``program``: ripgrep, None when it is not there. ``small``: trees with fewer files are searched in process."""
+    """``program``: ripgrep, None when it is not there. ``small``: trees with fewer files are searched in process, for a pattern that
+    cannot take long; ``seconds``: what one search may take."""
 
     def __init__(self, program: Path | None, sensitive: SensitivePaths, small: int, seconds: float = SECONDS) -> None:
         self._program, self._sensitive, self._small, self._seconds = program, sensitive, small, seconds
