@@ -13,6 +13,7 @@ from ohmo.store.schema import MIGRATIONS
 from tests.conformance.rig import Visible
 from tests.faults.conftest import Stage
 from tests.faults.directed_model import MARKER
+from tests.faults.ledger import Word
 from tests.faults.scene import Scene
 
 FREELY = {"permissions": {"mode": "full_auto"}, "access": {"roles": {"owner": ["telegram:1001"]}}}
@@ -174,6 +175,20 @@ async def test_a_stop_that_met_a_kill_is_carried_out_by_the_next_life(stage: Sta
         await scene.says()
         await scene.check(also=is_reply)
         assert not (work / "counter").exists()
+
+
+@pytest.mark.parametrize("failpoint", ["inbound.stored=kill@2", "inbound.received=kill@2"])
+async def test_words_that_should_have_steered_a_turn_that_was_killed_are_answered_once(stage: Stage, failpoint: str) -> None:
+    async with stage("telegram") as scene:
+        await scene.daemon.start(failpoint)
+        await scene.says("#wait{2}")
+        await scene.models_asked(1)
+        marker = "m-2-cafe5ee2"
+        scene.words.append(Word(marker, ("telegram", "dm:ada", None)))
+        scene.messages[marker] = await scene.rigs["telegram"].says(f"/steer {marker}")
+        await scene.daemon.died()
+        await scene.daemon.start()
+        await scene.check(again=True)
 
 
 @pytest.mark.skipif(not namespaces(), reason="needs unshare and the right to use it")
