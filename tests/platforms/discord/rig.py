@@ -17,7 +17,7 @@ from tests.platforms.discord.server import Server
 from tests.platforms.discord.world import BOT, Body, choices
 
 QUICK = Pace(identify=0.0)
-_MARKS = re.compile(r"\\([^0-9A-Za-z\s])|```.*?```|(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)", re.DOTALL)
+_MARKS = re.compile(r"\\([^0-9A-Za-z\s])|https?://[^\s<>\\]+|```.*?```|(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)", re.DOTALL)
 
 
 class DiscordRig:
@@ -93,7 +93,7 @@ class DiscordRig:
 
 
 def shown(content: str) -> str:
-    """What a person reads: code as it stands, elsewhere a backslash before a mark is gone (the markup itself stays visible here)."""
+    """What a person reads: links and code as they stand, elsewhere a backslash before a mark is gone (the markup itself stays visible here)."""
     return _MARKS.sub(lambda found: found.group(1) or found.group(), content)
 
 

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from channels.cleaning import clean
@@ -115,6 +115,7 @@ def test_any_text_gives_messages_within_the_limits_that_say_something(source: st
 
 @settings(max_examples=150, deadline=None)
 @given(sources)
+@example("https://x.y/z_`- `")
 def test_plain_text_is_shown_letter_by_letter(source: str) -> None:
     text = clean(source)
     if is_visible(text) and units(escape(text)) < 1900:
