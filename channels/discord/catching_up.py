@@ -39,16 +39,24 @@ class CatchUp:
         self.waiting: dict[str, list[Frame]] = {}
         self._slots = asyncio.Semaphore(READERS)
         self._first = 0  # everything before it was said before we ever came
+        self._back = False  # we were here before, and away
 
     async def begin(self, guilds: Sequence[str]) -> None:
         """At READY: direct conversations we know of. The guilds tell of themselves after it."""
         self.absent.update(guilds)
         first = number_of(await self._context.cursor("since"))
+        self._back = first is not None
         if first is None:
             first = snowflake(self._memory.clock())
             await self._context.publish([], Cursor("since", str(first)))
         self._first = first
         for channel in reversed(self._memory.known.direct):
+            self._schedule(channel, None, 0)
+
+    def stranger(self, channel: str) -> None:
+        """Somebody speaks in a direct conversation. No list shows those nobody knows of: what was said there while we were away comes first."""
+        known = self._memory.known
+        if self._back and channel not in known.direct and channel not in known.since:
             self._schedule(channel, None, 0)
 
     def gone(self, guild: str) -> None:

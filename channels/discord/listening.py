@@ -130,6 +130,8 @@ class Listening:
                 case event if event in _PLACES and data.get("guild_id"):
                     guilds.note(data)
                 case event if event.startswith(("MESSAGE_", "INTERACTION_")):
+                    if event == "MESSAGE_CREATE" and not data.get("guild_id"):
+                        catch_up.stranger(inbound.chat_of(data))
                     return await self._speaks(data)
                 case _:
                     pass

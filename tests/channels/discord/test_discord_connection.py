@@ -186,6 +186,27 @@ async def test_the_former_session_still_has_a_first_direct_message_and_the_press
     assert answer.choice == "1:yes"
 
 
+@pytest.mark.parametrize("session", ["kept", "gone"])
+async def test_what_a_stranger_said_while_we_were_away_comes_before_what_they_say_now(
+    discord: DiscordRig, context: FakeContext, session: str
+) -> None:
+    """No list shows a direct conversation nobody knows of; once somebody speaks there, its history does. A session that is kept tells it again."""
+    async with hearing(discord, context):
+        pass
+    await discord.says("missed", chat="dm:77")
+    if session == "gone":
+        discord.server.world.sessions.clear()
+    channel = discord.channel(pace=QUICK)
+    async with channel.connect():
+        await discord.says("heard", chat="dm:77")  # it waits in the open line, in front of what the former session tells
+        task = asyncio.create_task(channel.receive(context))
+        assert await texts(context, 3, task) == ["hello", "missed", "heard"]
+        await discord.says("and now", chat="dm:77")
+        assert await texts(context, 4, task) == ["hello", "missed", "heard", "and now"]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 async def deliver_again(discord: DiscordRig, outbound: Outbound) -> list:  # type: ignore[type-arg]
     channel = discord.channel(pace=QUICK)
     async with channel.connect():
