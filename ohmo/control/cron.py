@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
-from pydantic import Field
+from pydantic import Field, StrictFloat, StrictInt
 
 from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob
 from ohmo.contracts.errors import ConfigError
@@ -15,6 +15,7 @@ from ohmo.cron.spec import in_utc
 from ohmo.cron.views import occurrence_view, recipe_view
 
 _TEXT = 100_000
+_Span = str | StrictInt | StrictFloat  # true is no second
 
 
 class Change(Wanted):
@@ -25,17 +26,17 @@ class Change(Wanted):
     prompt: str | None = Field(default=None, max_length=_TEXT)
     schedule: str | None = Field(default=None, max_length=1_000)
     at: str | None = Field(default=None, max_length=100)
-    every: str | float | None = None
+    every: _Span | None = None
     tz: str | None = Field(default=None, max_length=100)
     to: str | None = Field(default=None, max_length=1_000)
     thread: str | None = Field(default=None, max_length=500)
     rules: list[str] | None = Field(default=None, max_length=200)
     secrets: dict[str, str] | None = None
-    deadline: str | float | None = None
+    deadline: _Span | None = None
     catch_up: str | None = None
     overlap: str | None = None
     when: str | None = None
-    jitter: str | float | None = None
+    jitter: _Span | None = None
     retry: int | None = None
     expires: str | None = Field(default=None, max_length=100)
     recipe: str | None = Field(default=None, max_length=100)
@@ -44,8 +45,11 @@ class Change(Wanted):
     preview: bool = False
 
     def fields(self) -> dict[str, object]:
-        given = self.model_dump(exclude_none=True, exclude={"set", "enabled", "preview"})
-        return {name: value for name, value in given.items() if value != ""}
+        """An empty text is in them: of a job that there is it takes the field away."""
+        return self.model_dump(exclude_none=True, exclude={"set", "enabled", "preview"})
+
+    def filled(self) -> dict[str, object]:
+        return {name: value for name, value in self.fields().items() if value != ""}
 
 
 class CronRoutes:
@@ -76,11 +80,11 @@ class CronRoutes:
         wanted = await body_of(request, Change)
         if wanted.preview:
             return answer(self._preview(wanted))
-        row = await self._desk.create(wanted.fields(), values=wanted.set, enabled=wanted.enabled is not False)
+        row = await self._desk.create(wanted.filled(), values=wanted.set, enabled=wanted.enabled is not False)
         return answer(await self._view(row), status=201)
 
     def _preview(self, wanted: Change) -> dict[str, object]:
-        spec = self._desk.understand(wanted.fields(), wanted.set)
+        spec = self._desk.understand(wanted.filled(), wanted.set)
         return dict(self._desk.looks(spec))
 
     async def edit(self, request: web.Request) -> web.Response:

@@ -155,7 +155,8 @@ class CronDesk:
         spec = spec_of({**known, **fields}, self._parts.zone, self._now())
         self._check_secrets(spec)
         now = self._now()
-        place = self._place(spec) if spec.to is not None else row.body.place
+        made_at = row.body.place if row.body.spec.to is None else None
+        place = self._place(spec) if spec.to is not None else made_at
         anchor = row.body.anchor if spec.every == row.body.spec.every else now
         body = replace(row.body, spec=spec, anchor=anchor, approved=digest(spec), place=place)
         changed = body.spec != row.body.spec

@@ -42,7 +42,7 @@ def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
         where = zone_of(tz)
     except ValueError as error:
         raise BadJob(f"tz: {error}") from error
-    if sum(bool(given.get(name)) for name in ("schedule", "at", "every")) != 1:
+    if sum(given.get(name, "") != "" for name in ("schedule", "at", "every")) != 1:
         raise BadJob("give exactly one of schedule (0 9 * * 1-5), at (2026-12-01 09:00) and every (5m)")
     prompt = _text(given, "prompt") or ""
     if not prompt.strip() or len(prompt) > _LONGEST:
@@ -75,7 +75,7 @@ def first_slot(body: JobBody, now: datetime) -> datetime | None:
     if due is not None:
         return due
     spec = body.spec
-    if spec.at is not None:
+    if spec.at is not None and instant_of(spec.at) <= now:
         raise BadJob(f"at: {instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M %Z} is in the past")
     if spec.expires is not None:
         raise BadJob("expires: the job would be over before its first run")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Protocol, cast
 from zoneinfo import ZoneInfo
@@ -118,7 +118,7 @@ def _expression(text: str) -> str:
         }[lower]  # fmt: skip
     parts = lower.split(" ")
     if len(parts) not in (5, 6):
-        raise BadJob(f"schedule: {text!r} has {len(parts)} fields; write minute hour day month weekday, for example 0 9 * * 1-5")
+        raise BadJob(f"schedule: {text[:80]!r} has {len(parts)} fields; write minute hour day month weekday, for example 0 9 * * 1-5")
     if any(_CHANCE.search(part) for part in parts):
         raise BadJob(f"schedule: {text!r}: H and R draw times by chance; write the times, and jitter for a random delay")
     from croniter import CroniterBadCronError, CroniterError, croniter  # no daemon without such a job needs it
@@ -126,7 +126,7 @@ def _expression(text: str) -> str:
     try:
         croniter.expand(lower)
     except (CroniterBadCronError, CroniterError, ValueError, KeyError, IndexError) as error:
-        raise BadJob(f"schedule: {text!r} is no cron expression ({_reason(error)}); for example 0 9 * * 1-5") from error
+        raise BadJob(f"schedule: {text[:80]!r} is no cron expression ({_reason(error)}); for example 0 9 * * 1-5") from error
     return lower
 
 
@@ -187,9 +187,12 @@ def moment_of(text: str, zone: ZoneInfo, now: datetime) -> datetime:
     if found is not None:
         return (now + timedelta(seconds=int(found["number"]) * _UNITS[found["unit"][0]])).replace(microsecond=0)
     wall = _wall(said, local(zone, now))
-    if isinstance(wall, datetime) and wall.tzinfo is not None:
-        return wall.astimezone(UTC)
-    at = once_per_date(zone, wall) if wall is not None else None
+    try:
+        if wall is not None and wall.tzinfo is not None:
+            return wall.astimezone(UTC)
+        at = once_per_date(zone, wall) if wall is not None else None
+    except OverflowError:  # the calendar of UTC ends before that
+        at = None
     if at is None:
         raise BadJob(f"{text!r} is no time; write 2026-12-01 09:00, 09:00, tomorrow 9:00, in 20 minutes, or ISO 8601 with an offset")
     if _CLOCK.fullmatch(said.lower()) is not None and at <= now and wall is not None:
@@ -199,15 +202,18 @@ def moment_of(text: str, zone: ZoneInfo, now: datetime) -> datetime:
 
 def _wall(text: str, today: datetime) -> datetime | None:
     word, _, rest = text.lower().partition(" ")
-    if word in ("today", "tomorrow") and (clock := _clock(rest.removeprefix("at "))) is not None:
+    clock = _clock(rest.removeprefix("at "))
+    if word in ("today", "tomorrow") and clock is not None:
         return _on(today + timedelta(days=int(word == "tomorrow")), clock)
-    if (clock := _clock(text.lower())) is not None:
-        return _on(today, clock)
+    if (alone := _clock(text.lower())) is not None:
+        return _on(today, alone)
     try:
+        if clock is not None:
+            return _on(datetime.combine(date.fromisoformat(word), datetime.min.time()), clock)
         found = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return None if re.fullmatch(r"[\d-]+", text) else found  # a date alone names no time
+    return None if re.fullmatch(r"[\dW-]+", text) else found  # a date alone names no time
 
 
 def _clock(text: str) -> tuple[int, int, int] | None:

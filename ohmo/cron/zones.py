@@ -80,8 +80,9 @@ def change_after(zone: ZoneInfo, since: datetime, until: datetime) -> datetime |
 
 def _first(low: datetime, high: datetime, holds: Callable[[datetime], bool]) -> datetime:
     """The earliest whole second in (low, high] from which on ``holds`` does; it does at ``high`` and not at ``low``."""
+    low = low.replace(microsecond=0)  # zones change at whole seconds: it holds there neither
     while high - low > _SECOND:
-        middle = low + timedelta(seconds=(high - low) // (2 * _SECOND))
+        middle = low + timedelta(seconds=max(1, (high - low) // (2 * _SECOND)))  # between one and two seconds there is one
         if holds(middle):
             high = middle
         else:

@@ -117,7 +117,7 @@ def show(name: str, as_json: bool, remote: str | None) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask before rules and secrets are allowed.")
 @client_options
 def edit(name: str, yes: bool, as_json: bool, remote: str | None, **flags: Any) -> None:
-    """Change a job: only what is given becomes another."""
+    """Change a job: only what is given becomes another; an empty value ('') takes a field away."""
     body = _body(**flags)
     if not body:
         raise click.UsageError("say what shall change, for example --schedule '0 8 * * *'")
@@ -203,9 +203,9 @@ def _body(**flags: Any) -> dict[str, Any]:
     if given.get("prompt") == "-":
         given["prompt"] = sys.stdin.read()
     if "rules" in given:
-        given["rules"] = list(given["rules"])
+        given["rules"] = [rule for rule in given["rules"] if rule]
     if "secrets" in given:
-        given["secrets"] = _pairs(given["secrets"], "--secret")
+        given["secrets"] = _pairs(tuple(secret for secret in given["secrets"] if secret), "--secret")
     return given
 
 

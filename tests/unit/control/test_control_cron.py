@@ -87,6 +87,19 @@ async def test_a_job_from_its_making_to_its_end(client: TestClient[web.Request, 
     assert (await client.get("/api/v1/cron/ci/history")).status == 404
 
 
+async def test_an_empty_value_takes_a_field_of_a_job_away(client: TestClient[web.Request, web.Application]) -> None:
+    await client.post("/api/v1/cron", json={**JOB, "name": "ci", "deadline": "30m", "rules": ["Bash(ls:*)"], "expires": "2099-01-01 00:00"})
+    changed = await client.patch(
+        "/api/v1/cron/ci", json={"to": "", "thread": "", "deadline": "", "expires": "", "rules": [], "secrets": {}}
+    )
+    told = await changed.json()
+    assert changed.status == 200, told
+    assert [told[name] for name in ("to", "thread", "deadline", "expires", "rules", "secrets")] == [None, None, None, None, [], []]
+    assert (told["prompt"], told["schedule"]) == (JOB["prompt"], JOB["schedule"])
+    for field in ("prompt", "when", "name"):  # these cannot be empty
+        assert (await client.patch("/api/v1/cron/ci", json={field: ""})).status == 400
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -95,6 +108,8 @@ async def test_a_job_from_its_making_to_its_end(client: TestClient[web.Request, 
         ({"prompt": " "}, "say what shall be done"), ({"name": "a b"}, "cannot be a name"), ({"rules": ["Bash("]}, "rules"),
         ({"secrets": {"T": "ghp_secret"}}, "references"), ({"when": "never"}, "none of"), ({"retry": 99}, "retry"), ({"to": "C1"}, "no address"),
         ({"recipe": "nope", "schedule": None}, "there is no 'nope'"), ({"schedule": "0 0 30 2 *"}, "never comes"), ({"colour": "red"}, "colour"),
+        ({"schedule": None, "every": True}, "every"), ({"schedule": None, "every": 0}, "every: at least 1s"), ({"deadline": False}, "deadline"),
+        ({"schedule": None, "at": "9999-12-31T23:59-12:00"}, "is no time"), ({"schedule": None, "at": "2099-12-01 09:00", "expires": "2098-01-01 00:00"}, "expires"),
     ],
 )  # fmt: skip
 async def test_a_wrong_field_is_refused_with_one_line(

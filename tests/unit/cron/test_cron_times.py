@@ -62,6 +62,17 @@ def test_every_hour_is_an_hour_by_the_clock_on_the_wall_of_the_world() -> None:
     ]
 
 
+@pytest.mark.timeout(20)  # it looked for the change for ever
+@pytest.mark.parametrize("fraction", ["0.001", "0.123", "0.5", "0.999"])
+def test_a_moment_between_two_seconds_just_before_a_change_has_its_next_run(fraction: str) -> None:
+    """A daemon that starts, or a job that is made, in the last hour before a change does so at no whole second."""
+    since = utc("2026-03-29T00:59:30") + timedelta(seconds=float(fraction))
+    assert fields_of("0 * * * *", BERLIN).after(since) == utc("2026-03-29T01:00")
+    assert fields_of("*/20 * * * *", BERLIN).after(since - timedelta(hours=11, seconds=17)) == utc("2026-03-28T14:00")
+    late = utc("2026-10-25T00:59:58") + timedelta(seconds=float(fraction))
+    assert fields_of("0 * * * *", BERLIN).after(late) == utc("2026-10-25T01:00")
+
+
 def test_two_times_of_one_gap_are_one_run() -> None:
     assert run("0,30 2 * * *", BERLIN, "2026-03-28T12:00", 2) == ["2026-03-29T03:00+02:00", "2026-03-30T02:00+02:00"]
 
@@ -119,14 +130,16 @@ def test_an_expired_job_has_no_slot() -> None:
         ("2026-12-01 09:00", "2026-12-01T08:00"), ("2026-12-01T09:00Z", "2026-12-01T09:00"), ("2026-12-01T09:00+05:30", "2026-12-01T03:30"),
         ("tomorrow 9:00", "2026-01-06T08:00"), ("tomorrow at 9am", "2026-01-06T08:00"), ("17:30", "2026-01-05T16:30"),
         ("8:00", "2026-01-06T07:00"), ("5pm", "2026-01-05T16:00"), ("in 20 minutes", "2026-01-05T09:20"), ("in 2h", "2026-01-05T11:00"),
-        ("2026-03-29 02:30", "2026-03-29T01:00"), ("today 11:15", "2026-01-05T10:15"),
+        ("2026-03-29 02:30", "2026-03-29T01:00"), ("today 11:15", "2026-01-05T10:15"), ("2026-12-01 9:00", "2026-12-01T08:00"), ("2026-12-01 at 9pm", "2026-12-01T20:00"),
     ],
 )  # fmt: skip
 def test_times_are_understood_as_people_write_them(text: str, at: str) -> None:
     assert moment_of(text, BERLIN, utc("2026-01-05T09:00")) == utc(at)
 
 
-@pytest.mark.parametrize("text", ["", "soon", "2026-12-01", "25:00", "2026-13-01 09:00", "13pm", "9", "tomorrow"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "2026-12-01", "25:00", "2026-13-01 09:00", "13pm", "9", "tomorrow", "2026-W49-1", "9999-12-31T23:59-12:00"]
+)
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(BadJob, match="is no time"):
         moment_of(text, BERLIN, utc("2026-01-05T09:00"))
