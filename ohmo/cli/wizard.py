@@ -300,7 +300,7 @@ class Wizard:
         if not wanted:
             return
         for verb in ("install", "start"):
-            done = subprocess.run([sys.executable, "-m", "ohmo", "service", verb], check=False)  # noqa: S603 - our own command
+            done = subprocess.run([sys.executable, "-P", "-m", "ohmo", "service", verb], check=False)  # noqa: S603 - our own command
             if done.returncode != 0:
                 raise click.ClickException(f"ohmo service {verb} failed; the files stand, ohmo run starts it in the foreground")
 

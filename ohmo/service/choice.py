@@ -53,13 +53,13 @@ class Machine:
         return "systemd" if self.has_user_manager else "background"
 
 
-def run_command(command: Sequence[str], within: float, *, inherits: Sequence[int] = ()) -> Ran:
-    """``inherits``: descriptors that stay open in it. Raises ServiceFailed when there is no such program, TimeoutError when it takes longer than ``within``
-    seconds."""
+def run_command(command: Sequence[str], within: float, *, inherits: Sequence[int] = (), cwd: Path | None = None) -> Ran:
+    """``inherits``: descriptors that stay open in it. ``cwd`` None: ours. Raises ServiceFailed when there is no such program, TimeoutError when it takes
+    longer than ``within`` seconds."""
     try:
         found = subprocess.run(  # noqa: S603 - a fixed program, no shell
             list(command), stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=within, check=False,
-            env={**os.environ, "SYSTEMD_PAGER": "cat", "LC_ALL": "C.UTF-8"}, pass_fds=inherits,
+            env={**os.environ, "SYSTEMD_PAGER": "cat", "LC_ALL": "C.UTF-8"}, pass_fds=inherits, cwd=cwd,
         )  # fmt: skip
     except FileNotFoundError as error:
         raise ServiceFailed(f"{command[0]} is not installed") from error

@@ -9,8 +9,8 @@ import shutil
 import sqlite3
 import sys
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 FOLDER = ".ohmo-upgrade"  # beside site-packages, as long as an upgrade is under way
@@ -82,16 +82,19 @@ class Undoing:
         site, home, kept, aside = (Path(facts[name]) for name in ("site", "home", "kept", "aside"))
         stage = facts["stage"]
         if stage in ("installing", "trying"):
-            changed = form(home / "ohmo.db") != form(kept / "ohmo.db")
+            with as_owner(home):
+                changed = form(home / "ohmo.db") != form(kept / "ohmo.db")
             stage = self._to("aside" if changed else "clearing")
         if stage == "aside":  # the packages come last: until they are back this is found and gone on with
-            make(aside, home)
-            self._move(store_files(home), aside)
+            with as_owner(home):
+                make(aside)
+                self._move(store_files(home), aside)
             stage = self._to("state")
         if stage == "state":
-            for file in store_files(kept):
-                self._reached(f"copy {file.name}")
-                copy(file, home / file.name, home)
+            with as_owner(home):
+                for file in store_files(kept):
+                    self._reached(f"copy {file.name}")
+                    copy(file, home / file.name)
             stage = self._to("clearing")
         failed = self.folder / "failed"
         if stage == "clearing":
@@ -101,7 +104,8 @@ class Undoing:
         self._move(sorted(self.packages.iterdir()), site)
         self._reached("drop")
         self.drop()
-        return aside.exists()
+        with as_owner(home):
+            return aside.exists()
 
     def _move(self, paths: list[Path], folder: Path) -> None:
         for path in paths:
@@ -137,21 +141,51 @@ def store_files(folder: Path) -> list[Path]:
     return sorted((file for file in folder.glob("ohmo.db*") if file.is_file()), key=lambda file: -len(file.name))
 
 
-def copy(source: Path, target: Path, home: Path) -> None:
-    """Whole or not at all, and readable for whom ``home`` belongs to, also when root upgrades."""
+def copy(source: Path, target: Path) -> None:
+    """Whole or not at all."""
     fresh = target.with_name(f".{target.name}.returning")
+    fresh.unlink(missing_ok=True)
     shutil.copy2(source, fresh)
-    _give(fresh, home)
     _settle(fresh)
     fresh.replace(target)
 
 
-def make(folder: Path, home: Path) -> None:
-    """A folder somewhere below ``home``, of the same person."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
+def make(folder: Path) -> None:
+    """A folder only for whoever makes it."""
+    for one in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
         one.mkdir(mode=0o700)
-        _give(one, home)
+
+
+@contextmanager
+def as_owner(home: Path) -> Generator[None]:
+    """As the person to whom ``home`` belongs, when root upgrades: what they put there, a link above all, leads root nowhere, and they can read what is
+    made. Raises OSError: root of a container that may not be anybody else."""
+    owner = _owner(home)
+    if os.geteuid() != 0 or owner is None:
+        yield
+        return
+    groups, group = os.getgroups(), os.getegid()
+    os.setgroups([owner.st_gid])
+    os.setegid(owner.st_gid)
+    os.seteuid(owner.st_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(group)
+        os.setgroups(groups)
+
+
+def _owner(home: Path) -> os.stat_result | None:
+    """Of the folder itself, else of the one it lies in, whose owner could put another in its place; None: root's all the way up."""
+    for path in (home, *home.parents):
+        try:
+            found = path.lstat()
+        except FileNotFoundError:
+            continue
+        if found.st_uid != 0:
+            return found
+    return None
 
 
 def form(database: Path) -> int:
@@ -166,12 +200,6 @@ def form(database: Path) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def _give(path: Path, home: Path) -> None:
-    owner = home.stat()
-    if os.geteuid() == 0:
-        os.chown(path, owner.st_uid, owner.st_gid)
-
-
 def _settle(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -180,10 +208,11 @@ def _settle(path: Path) -> None:
         os.close(descriptor)
 
 
-def _held(lock: Path) -> bool:
-    """Whether a daemon runs in that home."""
+def _held(home: Path) -> bool:
+    """Whether a daemon runs there."""
     try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+        with as_owner(home):
+            descriptor = os.open(home / "lock", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     with closing(os.fdopen(descriptor)):
@@ -210,7 +239,7 @@ def resume(folder: Path, say: Callable[[str], None]) -> None:
             undoing.drop()
             if stage == "trying":
                 say("ohmo: an upgrade was interrupted while the new version was tried; the new version stays")
-        elif stage and not _held(Path(facts["home"]) / "lock"):
+        elif stage and not _held(Path(facts["home"])):
             store = f"; its store too, the changed one lies in {facts['aside']}" if undoing.take_back() else ""
             say(f"ohmo: an upgrade was interrupted; the version of before is back{store}")
 

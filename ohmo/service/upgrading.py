@@ -15,7 +15,7 @@ from ohmo.config.home import Home
 from ohmo.contracts.errors import OhmoError
 from ohmo.service.contract import Manager, ServiceFailed
 from ohmo.service.starts import Starts
-from ohmo.service.undoing import FOLDER, Undoing, copy, make, resume, store_files
+from ohmo.service.undoing import FOLDER, Undoing, as_owner, copy, make, resume, store_files
 
 
 class UpgradeFailed(OhmoError):
@@ -86,7 +86,13 @@ class Upgrade:
             self._before = self._channels()
             parts.say("stopping the service")
             parts.service.stop()
-        self._keep()
+        try:
+            self._keep()
+        except (OSError, shutil.Error) as error:
+            self._undoing.drop()
+            if parts.service is not None:
+                parts.service.start()
+            raise UpgradeFailed(f"nothing was changed: what is there now cannot be kept aside ({error})") from error
         parts.say(f"kept what is installed, and the state in {self._state}")
         why = self._attempt(owned)
         if not why:
@@ -149,14 +155,15 @@ class Upgrade:
     def _keep(self) -> None:
         """Packages as hard links: an installer replaces files and does not write into them. The state as a copy."""
         parts, undoing = self._parts, self._undoing
-        shutil.rmtree(self._state, ignore_errors=True)
         shutil.rmtree(undoing.packages, ignore_errors=True)
         aside = parts.home.root / "quarantine" / f"failed-upgrade-{datetime.now(UTC):%Y%m%d-%H%M%S}"
         undoing.begin(site=parts.site, home=parts.home.root, kept=self._state, aside=aside)
         shutil.copytree(parts.site, undoing.packages, symlinks=True, copy_function=_link)
-        make(self._state, parts.home.root)
-        for file in store_files(parts.home.root):
-            copy(file, self._state / file.name, parts.home.root)
+        with as_owner(parts.home.root):
+            shutil.rmtree(self._state, ignore_errors=True)
+            make(self._state)
+            for file in store_files(parts.home.root):
+                copy(file, self._state / file.name)
         undoing.arm()
 
     def _return(self) -> None:
@@ -169,7 +176,10 @@ class Upgrade:
         if self._undoing.take_back():
             parts.say(f"the new version had changed the store's form: the state of before is back, the changed one lies in {aside}")
         if parts.service is not None:
-            Starts(parts.home.root / "run" / "starts.json").ended()  # the deaths of the new version do not put the old one into safe mode
+            with as_owner(parts.home.root):
+                Starts(
+                    parts.home.root / "run" / "starts.json"
+                ).ended()  # the deaths of the new version do not put the old one into safe mode
             parts.service.start()
 
 

@@ -14,6 +14,7 @@ import click
 @click.option("--system", is_flag=True, help="The installation of the system unit (needs root).")
 def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every command file exports
     from ohmo.cli.client import Client
+    from ohmo.cli.show import clean
     from ohmo.config.home import Home, find_home
     from ohmo.service.background import held
     from ohmo.service.choice import Machine, choose, run_command
@@ -21,6 +22,8 @@ def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every com
     from ohmo.service.upgrading import Connection, Parts, Upgrade, UpgradeFailed
 
     site, installer = _installation()
+    wheel = Path(what)
+    wanted = str(wheel.absolute()) if wheel.is_file() or (os.sep in what and wheel.exists()) else what
     home = Home(SYSTEM_HOME / ".ohmo") if system else find_home(os.environ)
     service = choose(Machine(sys.platform, Path("/"), os.environ, os.geteuid()), Path(sys.executable), home, system=system)
     runs = service.installed() and service.standing().state in ("running", "starting", "restarting")
@@ -28,7 +31,8 @@ def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every com
         raise click.ClickException("ohmo runs here, started by hand; stop it first, then upgrade")
 
     def install(owned: int) -> None:
-        ran = run_command([*installer, "--upgrade", what], 1_800, inherits=(owned,))
+        # not from the folder somebody stands in: whoever writes there could hand the installer modules and settings of theirs
+        ran = run_command([*installer, "--upgrade", "--", wanted], 1_800, inherits=(owned,), cwd=Path(sys.prefix))
         if ran.code != 0:
             raise UpgradeFailed(f"it cannot be installed: {ran.last}")
 
@@ -40,7 +44,7 @@ def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every com
 
     def channels() -> dict[str, Connection]:
         found = Client(path=home.socket()).get("/api/v1/status")["channels"]
-        return {name: Connection(channel["state"], channel["detail"]) for name, channel in found.items()}
+        return {clean(name): Connection(clean(one["state"]), clean(one["detail"]) if one["detail"] else "") for name, one in found.items()}
 
     Upgrade(Parts(site, home, install, healthy, service if runs else None, click.echo, channels)).run()
     click.echo(f"{run_command([sys.executable, '-P', '-m', 'ohmo', '--version'], 60).last} is in place" + (" and running" if runs else ""))
@@ -61,7 +65,7 @@ def _installation() -> tuple[Path, list[str]]:
         raise click.ClickException(f"ohmo has no environment of its own ({sys.prefix}); upgrade it with what installed it")
     site = Path(str(found.locate_file(""))).resolve()
     if importlib.util.find_spec("pip") is not None:
-        return site, [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+        return site, [sys.executable, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
     if (uv := shutil.which("uv")) is not None:
         return site, [uv, "pip", "install", "--quiet", "--python", sys.executable]
     raise click.ClickException(

@@ -1,0 +1,112 @@
+"""What other people of the same machine can do to the service: nothing that they could not do without it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from ohmo.service.undoing import as_owner, copy
+from ohmo.service.upgrading import UpgradeFailed
+from tests.unit.service.test_upgrading import Scene
+
+ROOT = Path(__file__).parents[3]
+NOBODY = 65_534  # who the service runs as here; root upgrades it
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can upgrade what somebody else runs")
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    """The installation is root's, the home the service's own user's; both can be reached by everybody."""
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    found = Scene(tmp_path)
+    for path in (found.home.root, *found.home.root.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    return found
+
+
+def refuses(_: int) -> None:
+    raise UpgradeFailed("it cannot be installed")
+
+
+@as_root
+def test_root_who_upgrades_follows_no_link_that_the_services_user_laid(scene: Scene, tmp_path: Path) -> None:
+    secret, elsewhere = tmp_path / "shadow", tmp_path / "elsewhere"
+    secret.write_text("root:hash")
+    secret.chmod(0o600)
+    elsewhere.mkdir(mode=0o755)
+    home = scene.home.root
+    (home / "ohmo.db-shadow").symlink_to(secret)
+    with pytest.raises(UpgradeFailed, match="nothing was changed"):
+        scene.upgrade(refuses)
+    assert [path.name for path in home.rglob("ohmo.db-shadow") if not path.is_symlink()] == []
+    scene.is_as_before()
+    (home / "ohmo.db-shadow").unlink()
+    (home / "backups" / "before-upgrade").rename(home / "backups" / "old")
+    (home / "backups" / "before-upgrade").symlink_to(elsewhere)
+    with pytest.raises(UpgradeFailed):
+        scene.upgrade(refuses)
+    assert list(elsewhere.iterdir()) == []
+
+
+@as_root
+def test_what_root_keeps_of_a_home_belongs_to_whom_the_home_belongs(scene: Scene) -> None:
+    with pytest.raises(UpgradeFailed, match="it cannot be installed"):
+        scene.upgrade(refuses)
+    kept = scene.home.root / "backups" / "before-upgrade"
+    assert {path.stat().st_uid for path in (kept.parent, kept, *kept.iterdir())} == {NOBODY}
+    assert os.geteuid() == 0
+    scene.is_as_before()
+
+
+@as_root
+def test_a_home_that_its_owner_replaced_by_a_link_to_a_folder_of_roots_is_still_theirs(tmp_path: Path) -> None:
+    theirs, roots = tmp_path / "theirs", tmp_path / "roots"
+    theirs.mkdir()
+    roots.mkdir()
+    (theirs / "home").symlink_to(roots)
+    os.chown(theirs, NOBODY, NOBODY)
+    with as_owner(theirs / "home"):
+        assert os.geteuid() == NOBODY
+    os.chown(theirs / "home", NOBODY, NOBODY, follow_symlinks=False)
+    with as_owner(theirs / "home"), pytest.raises(PermissionError):
+        copy(Path(__file__), theirs / "home" / "planted")
+    assert (os.geteuid(), list(roots.iterdir())) == (0, [])
+
+
+def test_a_state_that_cannot_be_kept_aside_changes_nothing_and_the_service_runs_again(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    (scene.home.root / "backups").write_text("a file where a folder belongs")
+    with pytest.raises(UpgradeFailed, match="nothing was changed"):
+        scene.upgrade()
+    scene.is_as_before()
+
+
+def test_the_installer_of_an_upgrade_is_not_taken_from_the_folder_somebody_stands_in(tmp_path: Path) -> None:
+    venv.create(tmp_path / "environment", with_pip=False, symlinks=True)
+    python = tmp_path / "environment" / "bin" / "python"
+    site = next((tmp_path / "environment" / "lib").glob("python*/site-packages"))
+    (site / "rest.pth").write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n")
+    (site / "ohmo-0.0.1.dist-info").mkdir()
+    (site / "ohmo-0.0.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: ohmo\nVersion: 0.0.1\n")
+    (site / "pip").mkdir()
+    (site / "pip" / "__init__.py").write_text("")
+    (site / "pip" / "__main__.py").write_text("import os, sys; print(os.getcwd(), *sys.argv[1:], file=sys.stderr); sys.exit(1)")
+    hostile = tmp_path / "hostile"
+    hostile.mkdir()
+    (hostile / "pip.py").write_text(f"open({str(tmp_path / 'taken')!r}, 'w')")
+    (hostile / "new.whl").write_text("")
+    environ = {"OHMO_HOME": str(tmp_path / "home"), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    (tmp_path / "home").mkdir()
+    ran = subprocess.run(
+        [str(python), "-P", "-m", "ohmo", "upgrade", "new.whl"], cwd=hostile, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )  # fmt: skip
+    assert not (tmp_path / "taken").exists()
+    assert f"{tmp_path / 'environment'} install" in ran.stderr
+    assert ran.stderr.rstrip().partition(";")[0].endswith(f"--upgrade -- {hostile / 'new.whl'}"), sys.version
