@@ -34,6 +34,17 @@ def held(lock: Path) -> bool:
     return False
 
 
+def holder(lock: Path) -> int | None:
+    """The process that holds this lock file and wrote its number into it; None: nobody does, or it did not write one."""
+    if not held(lock):
+        return None
+    try:
+        pid = int(lock.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+    return pid if pid > 1 else None
+
+
 class Background:
     """``environ``: of whoever starts it; only a few harmless variables are handed on, tokens belong into ``$OHMO_HOME/.env``."""
 
@@ -87,9 +98,8 @@ class Background:
     def stop(self) -> None:
         """The supervisor stops the daemon; a daemon whose supervisor was killed is stopped itself."""
         self._must_be_installed()
-        found = self._read()
-        target = found.get("supervisor") if self.supervised() else found.get("daemon") if held(self._plan.home.lock) else None
-        if isinstance(target, int):
+        target = holder(self._lock) or (self._read().get("supervisor") if self.supervised() else self._daemon())
+        if isinstance(target, int) and target > 1:
             with suppress(ProcessLookupError):
                 os.kill(target, signal.SIGTERM)
         self.wait_until_ended()
@@ -100,8 +110,8 @@ class Background:
 
     def reload(self) -> None:
         """Raises ServiceFailed: it does not run."""
-        daemon = self._read().get("daemon")
-        if not isinstance(daemon, int) or not held(self._plan.home.lock):
+        daemon = self._daemon()
+        if daemon is None:
             raise ServiceFailed("not running; ohmo service start")
         os.kill(daemon, signal.SIGHUP)
 
@@ -116,7 +126,7 @@ class Background:
         state, detail = cast("State", found.get("state", "stopped")), str(found.get("detail", ""))
         daemon = found.get("daemon") if isinstance(found.get("daemon"), int) else None
         alone = not self.supervised()
-        if alone and state in ("running", "starting") and held(self._plan.home.lock):
+        if alone and state in ("running", "starting") and self._daemon() is not None:
             return Standing(
                 "running", daemon, int(found.get("restarts", 0)), "its supervisor was killed; `ohmo service start` gives it a new one"
             )
@@ -146,7 +156,7 @@ class Background:
 
     def wait_until_ended(self) -> None:
         deadline = self._now() + STOP_WITHIN + 10
-        while self.supervised() or (held(self._plan.home.lock) and self._read().get("state") in ("running", "starting")):
+        while self.supervised() or (self._daemon() is not None and self._read().get("state") in ("running", "starting")):
             if self._now() > deadline:
                 raise ServiceFailed(f"it does not end within {STOP_WITHIN + 10:.0f} s; ohmo service logs says what it waits for")
             self._sleep(0.05)
@@ -169,6 +179,11 @@ class Background:
             ) from error
         finally:
             os.close(descriptor)
+
+    def _daemon(self) -> int | None:
+        """The daemon the supervisor wrote down, as long as it is the one that owns the home: its number may be somebody else's by now."""
+        pid = holder(self._plan.home.lock)
+        return pid if pid is not None and pid == self._read().get("daemon") else None
 
     def _must_be_installed(self) -> None:
         if not self.installed():

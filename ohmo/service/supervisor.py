@@ -293,6 +293,8 @@ def main(arguments: Sequence[str]) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return 75
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     adopt_orphans()
     seal(os.environ)
     return Supervisor(home, arguments, os.environ, pace_of(os.environ)).run()

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
+from ohmo.config.home import Home
+from ohmo.service.background import Background, holder
+from ohmo.service.contract import Plan, ServiceFailed
 from ohmo.service.undoing import as_owner, copy
 from ohmo.service.upgrading import UpgradeFailed
+from ohmo.store.lock import hold_home
 from tests.unit.service.test_upgrading import Scene
 
 ROOT = Path(__file__).parents[3]
@@ -110,3 +117,39 @@ def test_the_installer_of_an_upgrade_is_not_taken_from_the_folder_somebody_stand
     assert not (tmp_path / "taken").exists()
     assert f"{tmp_path / 'environment'} install" in ran.stderr
     assert ran.stderr.rstrip().partition(";")[0].endswith(f"--upgrade -- {hostile / 'new.whl'}"), sys.version
+
+
+@pytest.fixture
+def stranger() -> Generator[subprocess.Popen[bytes]]:
+    """A program that got the number of a daemon that is gone."""
+    found = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    yield found
+    found.kill()
+    found.wait()
+
+
+def test_a_process_that_got_the_number_of_a_dead_daemon_is_neither_stopped_nor_hung_up(
+    tmp_path: Path, stranger: subprocess.Popen[bytes]
+) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "run").mkdir()
+    manager = Background(Plan(Path(sys.executable), home, tmp_path, "/usr/bin:/bin"), {})
+    manager.install()
+    told = {"state": "running", "daemon": stranger.pid, "supervisor": stranger.pid, "restarts": 0}
+    (tmp_path / "run" / "service.state").write_text(json.dumps(told))
+    with hold_home(tmp_path):  # by hand: ohmo run
+        with pytest.raises(ServiceFailed, match="not running"):
+            manager.reload()
+        manager.stop()
+        assert manager.seen().state == "stopped"
+    assert stranger.poll() is None
+
+
+@pytest.mark.parametrize("written", ["", "0", "-1", "1", "garbage"])
+def test_no_number_that_means_more_than_one_process_is_taken_from_a_lock(tmp_path: Path, written: str) -> None:
+    lock = tmp_path / "lock"
+    lock.write_text(written)
+    descriptor = os.open(lock, os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    assert holder(lock) is None
+    os.close(descriptor)
