@@ -25,6 +25,7 @@ class Question:
     choices: tuple[Choice, ...]
     digest: str  # canonical hash of tool, arguments, cwd, person
     rule: str = ""  # what "session" and "always" would remember; empty: they are not offered
+    by: Literal["", "admin"] = ""  # who has to answer at least; empty: also the person who asks
 
 
 @record

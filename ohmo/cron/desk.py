@@ -24,6 +24,8 @@ from ohmo.ids import NewId
 
 Publish = Callable[[Wake], Awaitable[Accepted]]
 _SHOWN = 5  # slots a preview shows
+OF_ONE = 20  # jobs of a person who is neither owner nor admin
+OFTEN = 60.0  # seconds between two runs of theirs, at least: every turn they take is taken from somebody else
 
 
 @record
@@ -134,6 +136,8 @@ class CronDesk:
         parts, now = self._parts, self._now()
         spec = self.understand(fields, values)
         self._check_secrets(spec)
+        if not by.everything:
+            await self._check_modesty(spec, by, job)
         body = JobBody(spec, now, digest(spec), by.account, self._place(spec) or (place if spec.to is None else None))
         due = first_slot(body, now)
         row = JobRow(job or parts.new_id(), spec.name, "person", body, 1, enabled, due if enabled else None, by.person)
@@ -255,6 +259,15 @@ class CronDesk:
             if "is not connected" in str(error) or "is not enabled" in str(error):
                 return None
             raise BadJob(f"to: {error}") from error
+
+    async def _check_modesty(self, spec: JobSpec, by: By, job: str) -> None:
+        """Raises BadJob."""
+        seconds = spec.schedule.split()[5:] if spec.schedule is not None else []
+        if (spec.every is not None and spec.every < OFTEN) or any(not part.isdigit() for part in seconds):
+            raise BadJob("every: a job of yours may run once a minute at most; ask the owner for one that runs more often")
+        theirs = [row for row in await self.list(by) if row.job != job]
+        if len(theirs) >= OF_ONE:
+            raise BadJob(f"name: you have {len(theirs)} jobs, which is as many as one person may have; remove one first: /cron remove NAME")
 
     def _check_secrets(self, spec: JobSpec) -> None:
         for _, reference in spec.secrets:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -29,6 +30,8 @@ _CHOICES: Mapping[str, Sequence[str]] = {
     "catch_up": ("none", "once", "all"), "overlap": ("skip", "queue"), "when": ("always", "changed", "wrong"),
 }  # fmt: skip
 _LONGEST = 100_000  # characters of a prompt
+_LINE = 1_000  # characters of a schedule, a rule, an address
+_NEAR, _FAR = datetime(1900, 1, 1, tzinfo=UTC), datetime(9990, 1, 1, tzinfo=UTC)  # every zone can tell them
 _MOST_RETRIES = 10
 
 
@@ -118,9 +121,14 @@ def rhythm(spec: JobSpec) -> str:
 
 def _moment(name: str, text: str, where: ZoneInfo, now: datetime) -> datetime:
     try:
-        return moment_of(text, where, now)
+        found = moment_of(text, where, now)
     except BadJob as error:
         raise BadJob(f"{name}: {error}") from error
+    except OverflowError:
+        found = _FAR
+    if not _NEAR < found < _FAR:
+        raise BadJob(f"{name}: {text[:80]!r} is further away than any calendar; write a date such as 2026-12-01 09:00")
+    return found
 
 
 def _text(given: Mapping[str, object], name: str) -> str | None:
@@ -129,7 +137,17 @@ def _text(given: Mapping[str, object], name: str) -> str | None:
         return None
     if not isinstance(value, str):
         raise BadJob(f"{name}: expected text, not {type(value).__name__}")
-    return value.strip() or None
+    return _line(name, value) if name != "prompt" else value.strip() or None
+
+
+def _line(name: str, text: str) -> str | None:
+    """People are shown it before they allow it: it has to be what it looks like."""
+    text = text.strip()
+    if len(text) > _LINE:
+        raise BadJob(f"{name}: at most {_LINE} characters")
+    if any(unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") for letter in text):
+        raise BadJob(f"{name}: {ascii(text)[:80]} holds a line break or a character that nobody sees")
+    return text or None
 
 
 def _seconds(given: Mapping[str, object], name: str, least: float = 0.0) -> float | None:
@@ -172,7 +190,7 @@ def _rules(given: Mapping[str, object]) -> tuple[str, ...]:
         raise BadJob("rules: expected a list such as [Bash(gh run list:*)]")
     for rule in cast("Sequence[object]", rules):
         try:
-            parse_rule(str(rule))
+            parse_rule(_line("a rule", str(rule)) or "")
         except ValueError as error:
             raise BadJob(f"rules: {error}") from error
     return tuple(str(rule).strip() for rule in cast("Sequence[object]", rules))

@@ -16,8 +16,10 @@ DEADLINE = 7_200.0  # seconds, of jobs that state none: as long as a missed run 
 
 
 def place_of(row: JobRow) -> Address:
-    """The thread whose mind runs: its own, or the named one of the house."""
-    return Address("house", "local", ChatId(f"{PREFIX}{_named(row.body.spec) or row.name}"))
+    """The thread whose mind runs: its own, or the named one of the house. Nobody's job comes into another person's by its name: theirs bear the
+    person, the house's do not."""
+    theirs = "" if row.person == "owner" else f":{row.person}@{row.body.account}"
+    return Address("house", "local", ChatId(f"{PREFIX}{_named(row.body.spec) or row.name}{theirs}"))
 
 
 def _named(spec: JobSpec) -> str | None:

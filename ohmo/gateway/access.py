@@ -151,10 +151,12 @@ class Access:
         return policy.dm in ("pairing", "open") if private else _open_group(policy, place) and not policy.people
 
     def may_answer(self, asked: Asked, said: Said) -> bool:
-        """Owner and admin answer for anyone, a user for themselves, a guest for nobody."""
+        """Owner and admin answer for anyone, a user for themselves where that is enough, a guest for nobody."""
         standing = self.standing_of(said)
         if standing in ("owner", "admin"):
             return True
+        if asked.ask.question.by == "admin":
+            return False
         place = said.address
         if (errand := self._errand(asked)) is not None:
             same_door = (errand.place.channel, errand.place.account) == (place.channel, place.account)

@@ -34,7 +34,7 @@ def routed(owner: Callable[[], Address], errands: Errands) -> Card:
         if asked.address.channel != "house" or not colon or kind not in ("cron", "hook"):
             return card(asked)
         row, errand = card(asked), errands.of(asked)
-        who = f"The {'job' if kind == 'cron' else 'webhook'} {name} asks:"
+        who = f"The {'job' if kind == 'cron' else 'webhook'} {name.partition(':')[0]} asks:"  # behind it: whose, or for what
         if asked.ask.question.kind == "permission" and kind == "cron":
             how = _THUMBS if errand is not None else f"Answer with a button, or with `ohmo approvals approve {asked.ask.id}{_DENY}"
         else:

@@ -89,6 +89,8 @@ class LayeredGate:
         verdict = await answered(question.digest)
         if verdict is None:
             return Ask("question", question)
+        if question.kind == "permission" and verdict.state == "denied":  # a word is the reason here, never an answer
+            return _refused(verdict)
         if verdict.state == "expired":
             return Deny("question", "nobody answered in time; go on without the answer, or say what you would have needed")
         if verdict.state == "denied" and not verdict.word:
@@ -117,8 +119,12 @@ class LayeredGate:
             return Allow(f"approval: {verdict.scope}", arguments)
         if verdict.state == "expired":
             return Deny("approval", "nobody allowed it in time; it was not run. Go on without it, or ask again when the person is there")
-        said = f": {verdict.word}" if verdict.word and verdict.word != "deny" else ""
-        return Deny("approval", f"the person said no{said}. Do not try the same by another way; ask what they want instead")
+        return _refused(verdict)
+
+
+def _refused(verdict: Verdict) -> Deny:
+    said = f": {verdict.word}" if verdict.word and verdict.word != "deny" else ""
+    return Deny("approval", f"the person said no{said}. Do not try the same by another way; ask what they want instead")
 
 
 def _noted(footprint: Footprint, detail: str) -> str:

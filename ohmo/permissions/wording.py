@@ -36,13 +36,14 @@ def detail_of(call: ToolCall, context: CallContext, ruling: Ruling) -> str:
     for name, value in call.arguments.items():
         if value is None or value is False:
             continue
-        parts.append(_argument(name, value))
+        parts.append(argument(name, value))
     where = f"in `{context.cwd}`"
     why = f"{ruling.reason} ({ruling.source})" if ruling.reason else ruling.source
     return "\n".join([*parts, f"{where}: {why}"])
 
 
-def _argument(name: str, value: Json) -> str:
+def argument(name: str, value: Json) -> str:
+    """As CommonMark that nothing in ``value`` can leave: it stays what was asked about, whatever it imitates."""
     text = value if isinstance(value, str) else str(value)
     if not text:
         return f"{name}: (empty)"  # an Edit that takes something away says so

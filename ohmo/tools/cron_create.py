@@ -13,6 +13,7 @@ from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.tool import CallContext, Footprint, Question, ToolOutput
 from ohmo.cron.spec import rhythm, when_words
 from ohmo.ids import derived
+from ohmo.permissions.wording import argument
 from ohmo.tools.answers import description, failed, said
 from ohmo.tools.scheduling import caller, door_of, has_door
 from ohmo.tools.workbench import Workbench
@@ -50,10 +51,16 @@ class CronCreate:
         note = f"Job `{spec.name}`: {rhythm(spec)}, first run **{when_words(self._door.desk.first(spec), spec.tz)}**."
         if not spec.rules and spec.to is None:
             return Footprint(effect="repeatable", note=note)
-        rules = "\n\nIt may then, without asking:\n" + "\n".join(f"- `{rule}`" for rule in spec.rules) if spec.rules else ""
-        place = f"\n\nIts reports go to `{spec.to}`." if spec.to is not None else ""
-        detail = f"{note}\n\n{spec.prompt[:1000]}{place}{rules}"
-        return Footprint(effect="repeatable", question=Question("permission", f"CronCreate: {spec.name}", detail, _CHOICES, digest=""))
+        parts = [note]  # what it may and whom it tells stand before its words, which could imitate them
+        if spec.rules:
+            parts.append("It may then, without asking:\n" + "\n".join(_rule(rule) for rule in spec.rules))
+        if spec.to is not None:
+            parts.append(f"{argument('Its reports go to', spec.to)}\n\nOnly the owner or an admin can allow that.")
+        parts.append(argument("prompt", spec.prompt))
+        question = Question(
+            "permission", f"CronCreate: {spec.name}", "\n\n".join(parts), _CHOICES, digest="", by="" if spec.to is None else "admin"
+        )
+        return Footprint(effect="repeatable", question=question)
 
     async def run(self, arguments: CronCreateInput, context: CallContext) -> ToolOutput:
         by, place = await caller(self._door, context)
@@ -70,6 +77,10 @@ class CronCreate:
             context,
             f"Made the job {row.name}: {rhythm(spec)} in {spec.tz}; first run {when_words(row.next_at, spec.tz)}; report goes {where}.",
         )
+
+
+def _rule(rule: str) -> str:
+    return f"- `{rule}`" if "`" not in rule else argument("-", rule)
 
 
 def _fields(arguments: CronCreateInput) -> dict[str, object]:
