@@ -2,6 +2,7 @@
 
 ChannelError
 ├── AuthFailed      stop this account, tell the owner, probe at most every 5 minutes
+│   └── InUse       the same, because somebody else is connected with our credentials
 ├── NotReady        reconnect with back-off (1 s .. 60 s, full jitter)
 ├── RateLimited     wait ``retry_after`` seconds, then the same part again
 ├── Rejected        this part will never be accepted as it is: fall back to plain text once, then dead letter
@@ -18,6 +19,10 @@ class ChannelError(Exception):
 
 class AuthFailed(ChannelError):
     """The platform does not accept the credentials."""
+
+
+class InUse(AuthFailed):
+    """Somebody else is connected with our credentials; what is to be said waits until they are gone."""
 
 
 class NotReady(ChannelError):

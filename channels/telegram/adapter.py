@@ -34,16 +34,16 @@ from channels.contract import (
     Repeat,
     TopicId,
 )
-from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+from channels.errors import ChannelError, NotReady, RateLimited, Rejected
 from channels.fetching import brought, plain_name
 from channels.proving import proved
 from channels.quarantine import Garbled, Quarantine
+from channels.rivals import Rivals
 from channels.telegram import Settings, inbound, render
 from channels.telegram.client import Moved, Pace, TwoPollers, Wire
 
 KEPT = timedelta(hours=24)  # Telegram Bot API, "Getting updates": updates are not kept longer than 24 hours
 SEEN_EVERY = timedelta(hours=1)  # how exactly a gap after an absence can be told
-CONFLICTS = 3  # in a row
 ALBUMS = 100  # that are remembered, for parts that come later
 TRIES = 3  # of one poll, before the connection counts as lost
 _ADDRESS = re.compile(r"(-?\d{1,18}|@[A-Za-z]\w{3,31})(?:/(\d{1,18}))?")
@@ -100,9 +100,10 @@ class Telegram:
         oldest = self._options.clock() - context.catch_up[0]
         seen = await self._look_back(context)
         aside = Quarantine(context.state / "malformed")
+        rivals = Rivals(context.state, self._options.clock)
         offset: int | None = None
         while True:
-            batch = await self._poll(offset, aside)
+            batch = await self._poll(offset, aside, rivals)
             context.heard()
             now = self._options.clock()
             if not batch:
@@ -117,19 +118,17 @@ class Telegram:
             seen = await self._remember(context, inbound.fenced(self._read(batch, aside, now), oldest), now)
             offset = max(numbers) + 1
 
-    async def _poll(self, offset: int | None, aside: Quarantine) -> list[object]:
+    async def _poll(self, offset: int | None, aside: Quarantine, rivals: Rivals) -> list[object]:
         """One batch. A poll that fails confirms nothing and is asked again, without waiting for news, so that an outage is known within a minute;
         sends go on meanwhile. After the last try what went wrong is raised, and the house connects anew."""
-        pace, failed, conflicts = self._wire.pace, 0, 0
+        pace, failed = self._wire.pace, 0
         while True:
             try:
-                return await self._wire.updates(offset, 0 if failed else pace.poll)
+                batch = await self._wire.updates(offset, 0 if failed else pace.poll)
+                rivals.calm()
+                return batch
             except TwoPollers as conflict:
-                conflicts += 1
-                if conflicts == CONFLICTS:
-                    raise AuthFailed(
-                        f"{conflict} ({CONFLICTS} times in a row): stop the other one, or take a token of your own"
-                    ) from conflict
+                rivals.conflict(str(conflict))
                 await asyncio.sleep(pace.conflict)
             except (NotReady, RateLimited) as failure:
                 if isinstance(failure, Garbled):

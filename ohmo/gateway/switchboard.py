@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import structlog
 
 from channels.contract import Address, Answer, Attachment, Channel, Clock, Outbound, PersonId, Probed, Whispering
-from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Unavailable
+from channels.errors import AuthFailed, ChannelError, InUse, NotReady, RateLimited, Unavailable
 from channels.record import record
 from ohmo.contracts.errors import LeaseLost, StoreError
 from ohmo.contracts.inwriter import in_writer
@@ -31,6 +31,8 @@ LEASE = 15.0  # seconds
 PROBE = 300.0  # seconds between tries after the platform refused our credentials, and between questions whether it still takes them
 PROBE_LIMIT = 30.0  # seconds one such question may take
 STEADY = 120.0  # seconds of a connection that ends an incident
+LISTENS = 10.0  # seconds a channel that stopped for another one only listens: is the other one still there, nothing is said twice
+ALONE = 3600.0  # seconds of a connection after which another one that uses our credentials counts as gone
 USEFUL = 10.0  # seconds of a connection that was heard, after which its loss is a new one: the next try comes soon again
 OPENING = 30  # seconds other channels get to connect before the owner is told through one of them
 TELL_AFTER = 5  # tries of a channel that cannot be reached before the owner hears of it
@@ -153,6 +155,8 @@ class Switchboard:
             if lived > STEADY:
                 for incident in ("auth", "down"):
                     self._parts.notices.over(f"{incident}:{link.label}")
+            if lived > ALONE:
+                self._parts.notices.over(f"conflict:{link.label}")
             attempt += 1
             pause = await self._fallen(link, health, error, attempt)
             await self._parts.sleep(pause)
@@ -161,6 +165,11 @@ class Switchboard:
         """Says what happened and how long to wait."""
         said = str(error) or type(error).__name__ if error is not None else "the channel stopped by itself"
         log.warning("channel_down", channel=link.label, error=said, kind=type(error).__name__)
+        if isinstance(error, InUse):
+            health.state, health.detail = "conflict", said
+            text = f"{link.label} is stopped: {said.rstrip('.')}. Once the other one is gone it goes on within five minutes; what is to be said there waits."
+            await self._tell(f"conflict:{link.label}", text, link)
+            return PROBE
         if isinstance(error, AuthFailed):
             health.state, health.detail = "auth_failed", said
             text = f"{link.label} cannot be used: {said.rstrip('.')}. Once that is mended it goes on within five minutes; nothing is lost meanwhile."
@@ -188,6 +197,7 @@ class Switchboard:
         await self._parts.notices.tell(incident, text, not_through=link.name)
 
     async def _life(self, link: LinkSettings, health: Health) -> None:
+        shy = health.state == "conflict"
         await self._parts.storing()  # a connection is worth nothing while nothing that it brings can be kept
         channel = await self._build(link)
         if health.state == "standby":  # while another instance speaks to it, the platform is asked nothing
@@ -207,7 +217,7 @@ class Switchboard:
             log.info("channel_connected", channel=link.label, account=channel.account)
             await self._parts.notices.connected()
             try:
-                await self._talk(link, channel, health, name, generation)
+                await self._talk(link, channel, health, (name, generation), LISTENS if shy else 0.0)
             finally:
                 del self._connected[key]
                 self._drafts.pop(key, None)
@@ -224,8 +234,9 @@ class Switchboard:
             return link.build()
         return await within(BUILD_LIMIT, asyncio.to_thread(link.build))
 
-    async def _talk(self, link: LinkSettings, channel: Channel, health: Health, name: str, generation: int) -> None:
-        parts = self._parts
+    async def _talk(self, link: LinkSettings, channel: Channel, health: Health, lease: tuple[str, int], silent: float) -> None:
+        """``lease``: its name and generation. ``silent``: seconds before anything is said."""
+        parts, (name, generation) = self._parts, lease
         drafts = self._drafts[link.name, channel.account] = parts.drafts(channel, link)
 
         def shown(row: OutRow, receipts: object) -> None:
@@ -255,12 +266,20 @@ class Switchboard:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recall(link, health), name=f"recall.{link.label}")
             group.create_task(self._hold(name), name=f"lease.{link.label}")
-            group.create_task(delivery.run(), name=f"delivery.{link.label}")
-            group.create_task(drafts.run(), name=f"drafts.{link.label}")
+            group.create_task(self._after(silent, delivery.run()), name=f"delivery.{link.label}")
+            group.create_task(self._after(silent, drafts.run()), name=f"drafts.{link.label}")
             group.create_task(self._menu(channel), name=f"menu.{link.label}")
             group.create_task(self._receive(channel, context), name=f"receive.{link.label}")
             if isinstance(channel, Probed):
                 group.create_task(self._prove(channel, health), name=f"probe.{link.label}")
+
+    async def _after(self, seconds: float, speaking: Coroutine[Any, Any, None]) -> None:
+        try:
+            if seconds:
+                await self._parts.sleep(seconds)
+            await speaking
+        finally:
+            speaking.close()
 
     async def _recall(self, link: LinkSettings, health: Health) -> None:
         """The status tells of the last answer also when that was before this life."""

@@ -26,6 +26,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.gaps",
         "channels.lean",
         "channels.lights",
+        "channels.rivals",
         "channels.once",
         "channels.setup",
         "channels.testing",

@@ -36,11 +36,13 @@ ROWS = {
     23: "rate limits", 24: "errors, time-outs and resets while sending", 25: "the content is refused", 26: "the token is revoked",
     27: "delivered more than once", 28: "out of order; edits and deletions early", 29: "a gap in the sequence",
     30: "away for more than a day", 31: "malformed frames", 32: "a message that fails each time", 33: "huge messages and files",
-    34: "strange characters", 35: "a burst", 36: "a thread that waits", 37: "the typing indicator ends", 68: "/stop and /new at any moment",
+    34: "strange characters", 35: "a burst", 36: "a thread that waits", 37: "the typing indicator ends",
+    51: "two daemons with one token", 68: "/stop and /new at any moment",
     69: "its own echo, other bots",
 }  # fmt: skip
 ELSEWHERE = {  # cells that cannot be met, with the reason
-    **{(30, name): "keeps its history for longer" for name in PLATFORMS if name != "telegram"}
+    **{(30, name): "keeps its history for longer" for name in PLATFORMS if name != "telegram"},
+    (51, "feishu"): "shows no sign of it",
 }
 Claims = Mapping[str, Iterable[tuple[int, str]]]
 

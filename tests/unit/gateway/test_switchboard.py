@@ -15,7 +15,7 @@ import pytest
 from gateway_words import SAFE, Clock, Odd, ended, ident, place, post, until
 
 from channels.contract import Address, Answer, Arrival, ChannelContext, Inbound, MessageId, Person, PersonId
-from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable
+from channels.errors import AuthFailed, InUse, NotReady, RateLimited, Unavailable
 from channels.testing import FakePlatform
 from ohmo.bus.events import EventStream
 from ohmo.contracts.store import Accepted, CursorSave
@@ -24,7 +24,7 @@ from ohmo.gateway.link import LinkSettings
 from ohmo.gateway.notices import Notices
 from ohmo.gateway.pace import Pace, Rate
 from ohmo.gateway.sending import Sender
-from ohmo.gateway.switchboard import LEASE, PROBE, BoardParts, Switchboard
+from ohmo.gateway.switchboard import LEASE, LISTENS, PROBE, BoardParts, Switchboard
 from ohmo.store.memory import MemoryStore
 from tests.still_time import Time
 
@@ -365,6 +365,50 @@ async def test_credentials_that_pass_the_door_and_fail_inside_are_told_once(boar
         await board.time.run_to(HOUR)
         assert board.connects() <= 13
         assert len(await board.notices()) == 1
+
+
+async def test_a_channel_that_somebody_else_uses_rests_and_the_owner_hears_of_it_elsewhere(board: Board) -> None:
+    async def found(context: ChannelContext) -> None:
+        raise InUse("another ohmo answers with this token (3 times in a row): stop the other one")
+
+    def listening(how: Callable[[ChannelContext], Any] | None) -> Callable[[], None]:
+        return lambda: setattr(board, "listens", how)
+
+    board.breaks, board.owners = {"fake": listening(found), "other": listening(None)}, ("fake:dm:ada", "other:dm:ada")
+    async with board.running("fake", "other") as switch:
+        await board.time.run_to(HOUR)
+        assert (state(switch), state(switch, "other")) == ("conflict", "connected")
+        assert switch.report()["fake"].detail == "another ohmo answers with this token (3 times in a row): stop the other one"
+        assert 12 <= board.connects() <= 13
+        ((where, told),) = await board.notices()
+        assert where == "other"
+        assert told.endswith("Once the other one is gone it goes on within five minutes; what is to be said there waits.")
+
+
+async def test_a_channel_that_stopped_for_somebody_else_says_nothing_until_it_has_listened_for_them(board: Board) -> None:
+    others = [True]
+
+    async def found(context: ChannelContext) -> None:
+        context.heard()
+        await board.time.sleep(0.5)
+        if others:
+            raise InUse("another ohmo answers with this token")
+        await asyncio.Event().wait()
+
+    board.listens = found
+    async with board.running("fake") as switch:
+        await board.time.run_to(1.0)
+        await board.store.post([post("waits")])
+        await board.time.run_to(HOUR)
+        assert state(switch) == "conflict"
+        assert 12 <= board.connects() <= 13
+        assert [message.text for message in await board.platforms["fake"].visible()] == []
+        others.clear()
+        again = board.connects()
+        await board.time.run_to(board.time.now + PROBE)
+        assert board.connects() == again + 1
+        await board.time.run_to(board.time.now + LISTENS)
+        assert [message.text for message in await board.platforms["fake"].visible()] == ["waits"]
 
 
 # what breaks alone

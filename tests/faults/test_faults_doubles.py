@@ -1,0 +1,129 @@
+"""Row 51: two houses with one token, each with a store of its own; real SDKs, five minutes that take no time, and real daemons."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from channels.contract import Address, ChatId
+from ohmo.gateway.switchboard import LISTENS, PROBE, Switchboard
+from tests.faults.daemon import until
+from tests.faults.houses import House
+from tests.faults.scene import RIGS
+from tests.platforms.telegram.world import BOT
+
+
+class Running:
+    """A house and its board."""
+
+    def __init__(self, house: House, board: Switchboard, ending: AsyncExitStack) -> None:
+        self.house, self._board, self._ending = house, board, ending
+
+    @property
+    def state(self) -> str:
+        """What ``ohmo status`` says of its channel."""
+        return self._board.report()[self.house.rig.name].state
+
+    @property
+    def detail(self) -> str:
+        return self._board.report()[self.house.rig.name].detail
+
+    async def becomes(self, state: str) -> None:
+        await holds(f"{self.house.rig.name} is {state}, not {self.state}: {self.detail}", lambda: self.state == state)
+
+    async def tries(self) -> None:
+        """Five minutes, to the second: as long as it is stopped nothing but its next try waits."""
+        time, before = self.house.time, self.house.lives
+        await time.run_to(time.now + PROBE - 1)
+        assert self.house.lives == before, "it tries more often than every five minutes"
+        await time.run_to(time.now + 1)
+        await holds("the next try", lambda: self.house.lives == before + 1)
+
+    async def speaks(self) -> None:
+        """What waited is said, after it only listened for a while."""
+        await self.becomes("connected")
+        await self.house.time.run_to(self.house.time.now + LISTENS)
+
+        async def all_said() -> bool:
+            return not await self.house.waiting()
+
+        await until("what waited is said", all_said)
+
+    async def leaves(self) -> None:
+        await self._ending.aclose()
+
+
+async def holds(what: str, true: Callable[[], bool]) -> None:
+    async def seen() -> bool:
+        return true()
+
+    await until(what, seen)
+
+
+class Street:
+    """Where houses on one platform stand."""
+
+    def __init__(self, rig: Any, folder: Path) -> None:
+        self._rig, self._folder, self._all = rig, folder, AsyncExitStack()
+
+    async def builds(self, name: str) -> Running:
+        state = self._folder / name
+        state.mkdir(mode=0o700)
+        made, ending = House(self._rig, state), await self._all.enter_async_context(AsyncExitStack())
+        return Running(made, await ending.enter_async_context(made.running()), ending)
+
+    async def close(self) -> None:
+        await self._all.aclose()
+
+
+@asynccontextmanager
+async def street(on: str, folder: Path) -> AsyncGenerator[tuple[Any, Street]]:
+    async with RIGS[on]() as rig:
+        made = Street(rig, folder)
+        try:
+            yield rig, made
+        finally:
+            await made.close()
+
+
+async def one_stops(*houses: Running) -> tuple[Running, Running]:
+    """Who rests, and who stays."""
+    await holds("one of them stops", lambda: any(one.state == "conflict" for one in houses))
+    return (houses[0], houses[1]) if houses[0].state == "conflict" else (houses[1], houses[0])
+
+
+@pytest.mark.fault(51, on="telegram")
+async def test_of_two_houses_on_one_bot_one_stops_after_three_conflicts_and_tries_once_in_five_minutes(tmp_path: Path) -> None:
+    async with street("telegram", tmp_path) as (rig, houses):
+
+        def conflicts() -> int:
+            return [call.code for call in rig.server.calls if call.method == "getUpdates"].count(409)
+
+        one = await houses.builds("one")
+        await one.becomes("connected")
+        rests, stays = await one_stops(one, await houses.builds("two"))
+        assert "somebody else polls" in rests.detail
+        assert "3 times in a row" in rests.detail
+        seen = conflicts()
+        assert seen <= 3 + 2, "three of the one that stops, at most two of the other one"
+        await rests.house.posts("kept until the other one is gone", Address("telegram", str(BOT["id"]), ChatId("1001")))
+        for count in (1, 2, 3):
+            await rig.says("who is there?")  # a poll of the other one that succeeds, as in five minutes there are many
+            await holds("the other one hears", lambda count=count: stays.house.heard == count)
+            await rests.tries()
+            await holds("the try ends the other one's poll, and is ended by it", lambda seen=seen: conflicts() == seen + 2)
+            await rests.becomes("conflict")
+            seen += 2
+        assert "still" in rests.detail
+        assert await rests.house.waiting() == ["kept until the other one is gone"]
+        assert (stays.state, rests.house.heard) == ("connected", 0)
+        await stays.leaves()
+        await rig.says("and now?")
+        await rests.tries()
+        await rests.speaks()
+        await holds("it hears again", lambda: rests.house.heard == 1)
+        assert [one.text for one in await rig.visible() if one.by_bot] == ["kept until the other one is gone"]
