@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ohmo.permissions.expand import TooWide, expand
+from ohmo.permissions.looked import Looked
 from ohmo.permissions.patterns import ANY, component_expression, known, overlap
 from ohmo.permissions.places import ABSOLUTE, AGENT_HOME, ANYWHERE
 
@@ -27,6 +28,7 @@ class Touch(IntEnum):
 
 _LONGEST = 8192  # characters; no kernel opens a longer path (PATH_MAX is 4096), and to look for it takes long
 _BARE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+_EVERYWHERE = frozenset({"root", "home", "users", "tmp"})  # folders that tell nothing about a place below them
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/\d|stdin|stdout|stderr|null|zero|u?random|tty)")  # the command's own, or harmless
 
 
@@ -34,7 +36,16 @@ def _place(parts: list[str]) -> str:
     return "/".join(component_expression(part) for part in parts)
 
 
+def _hint(place: list[str]) -> str | None:
+    """A folder or file name that every path to the place holds; None when each of its parts has wildcards."""
+    fixed = [part for part in place if not set("*?[") & set(part)]
+    rare = [part for part in fixed if part not in _EVERYWHERE]
+    return (rare or fixed or [None])[-1]
+
+
 def _folded(path: str) -> str:
+    if path.isascii():
+        return path.lower()
     return unicodedata.normalize("NFKC", path).casefold()
 
 
@@ -80,6 +91,20 @@ class SensitivePaths:
         )
 
     @cached_property
+    def _hints(self) -> tuple[frozenset[str], re.Pattern[str]]:
+        """Names of which a sensitive path holds one, and what it holds otherwise: most paths are told apart by a look at their parts."""
+        places = (*self._absolute, *self._anywhere)
+        names = frozenset(hint for place in places if (hint := _hint(place)) is not None)
+        loose = [_place(place) for place in places if _hint(place) is None]
+        return names, re.compile(f"/(?:{'|'.join(loose)})" if loose else "(?!)")
+
+    def _is_inside(self, folded: str) -> bool:
+        names, loose = self._hints
+        if names.isdisjoint(folded.removesuffix("\n").split("/")) and loose.search(folded) is None:
+            return False
+        return self._inside.search(folded) is not None
+
+    @cached_property
     def _word(self) -> re.Pattern[str]:
         names = [place for place in self._anywhere if len(place[0]) > 3 and not set("*?[") & set("".join(place))]
         fixed = [place for place in self._absolute if len(place) > 1 and not set("*?[") & set("".join(place))]
@@ -100,17 +125,17 @@ class SensitivePaths:
 
     def hides(self, path: str) -> bool:
         """For one existing, absolute path without wildcards: search tools leave it out."""
-        return self._inside.search(_folded(path)) is not None
+        return self._is_inside(_folded(path))
 
-    def touch(self, path: str, cwd: str, real: dict[str, str] | None = None) -> Touch:
+    def touch(self, path: str, cwd: str, looked: Looked | None = None) -> Touch:
         """``path`` may hold the wildcards of ``patterns``. Relative paths count from ``cwd``, which may be unknown (ANY).
-        ``real``: resolved folders, shared by the calls of one judgement."""
-        real = {} if real is None else real
-        if _BARE.fullmatch(path) and cwd in real:
-            return self._touch_bare(path, real[cwd])
+        ``looked``: shared by the calls of one judgement."""
+        looked = Looked() if looked is None else looked
+        if _BARE.fullmatch(path) and cwd in looked.folders:
+            return self._touch_bare(path, looked.folders[cwd], looked)
         whole = path if path.startswith("/") else f"{cwd}/{path}"
         if known(whole):
-            return self._touch_known(whole, real)
+            return self._touch_known(whole, looked)
         parts = [part for part in _folded(whole).split("/") if part not in ("", ".")]
         if any(known(part) and any(_starts(parts, at, place) for place in self._anywhere) for at, part in enumerate(parts)):
             return Touch.INSIDE
@@ -125,69 +150,53 @@ class SensitivePaths:
         match = self._word.search(_folded(text))
         return match[0] if match is not None else None
 
-    def becomes(self, path: str, cwd: str) -> list[str]:
+    def becomes(self, path: str, cwd: str, looked: Looked | None = None) -> list[str]:
         """The resolved paths a word may stand for now."""
         whole = path if path.startswith("/") else f"{cwd}/{path}"
         if ANY in whole:
             return []
         if known(whole):
-            return [os.path.realpath(whole) if len(whole) <= _LONGEST else os.path.normpath(whole)]
+            return [(looked or Looked()).resolved(whole) if len(whole) <= _LONGEST else os.path.normpath(whole)]
         try:
             return [os.path.realpath(each) for each in expand(whole)]
         except TooWide:
             return []  # the sensitive layer has asked a person already
 
-    def _touch_bare(self, name: str, folder: str) -> Touch:
+    def _touch_bare(self, name: str, folder: str, looked: Looked) -> Touch:
         """The quick way for a name in a folder that is resolved already."""
         path = f"{folder}/{name}"
-        if self._inside.search(path.lower() if path.isascii() else _folded(path)):
+        folded = _folded(path)
+        if self._is_inside(folded):
             return Touch.INSIDE
-        try:
-            os.readlink(path)  # noqa: PTH115
-        except OSError:
-            return Touch.CLEAR if _folded(path) not in self._above else Touch.ABOVE
-        return self._touch_known(path, {})
+        if looked.is_link(folder, name):
+            return self._touch_known(path, looked)
+        return Touch.CLEAR if folded not in self._above else Touch.ABOVE
 
-    def _touch_known(self, whole: str, real: dict[str, str]) -> Touch:
+    def _touch_known(self, whole: str, looked: Looked) -> Touch:
         if _DESCRIPTOR.fullmatch(whole):
             return Touch.CLEAR
         straight = os.path.normpath(whole)
-        if self._inside.search(_folded(straight)) or (".." in whole and self._inside.search(_folded(whole))):
+        plain = _folded(straight)
+        if self._is_inside(plain) or (".." in whole and self._is_inside(_folded(whole))):
             return Touch.INSIDE
         if len(whole) > _LONGEST:
             return Touch.CLEAR
         try:
-            resolved = _resolve(straight if ".." not in whole else whole, real)
+            resolved = looked.resolved(straight if ".." not in whole else whole)
         except (OSError, ValueError):
             return Touch.MAYBE
         folded = _folded(resolved)
-        if self._inside.search(folded):
+        if folded != plain and self._is_inside(folded):
             return Touch.INSIDE
-        return Touch.ABOVE if folded in self._above or _folded(straight) in self._above else Touch.CLEAR
+        return Touch.ABOVE if folded in self._above or plain in self._above else Touch.CLEAR
 
     def _touch_globbed(self, whole: str) -> Touch:
         """What the shell would find on the disk now."""
-        real = dict[str, str]()
+        looked = Looked()
         try:
-            return max((self._touch_known(path, real) for path in expand(whole)), default=Touch.CLEAR)
+            return max((self._touch_known(path, looked) for path in expand(whole)), default=Touch.CLEAR)
         except TooWide:
             return Touch.MAYBE
-
-
-def _resolve(whole: str, real: dict[str, str]) -> str:
-    """realpath with the folder remembered: most names of one command share it."""
-    folder, _, name = whole.rpartition("/")
-    if not name or name in (".", ".."):
-        return os.path.realpath(whole)
-    known_folder = real.get(folder)
-    if known_folder is None:
-        known_folder = real[folder] = os.path.realpath(folder or "/")
-    path = f"{known_folder.rstrip('/')}/{name}"
-    try:
-        os.readlink(path)  # noqa: PTH115
-    except OSError:
-        return path
-    return os.path.realpath(path)
 
 
 def _starts(parts: list[str], at: int, place: list[str]) -> bool:

@@ -11,6 +11,7 @@ from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.command_policy import CommandPolicy
+from ohmo.permissions.looked import Looked
 from ohmo.permissions.paths import SensitivePaths, Touch
 from ohmo.permissions.rules import PATH_TOOLS, Rule, RuleSet, below, host_matches, parse_rule, path_matches
 from ohmo.permissions.ruling import Ruling, by_mode
@@ -43,10 +44,11 @@ class Policy:
 
     def rule(self, call: ToolCall, footprint: Footprint, context: CallContext, grants: Sequence[Grant] = ()) -> Ruling:
         """``grants``: everything remembered; only the caller's own, in their scope, count."""
-        paths = Paths(resolved(footprint.reads, context.cwd), resolved(footprint.writes, context.cwd))
         sensitive = self._sensitive_paths(call.name, footprint, context)
         if sensitive is not None:
             return sensitive
+        ordinary = footprint.command is None  # the paths of a command are judged with its words
+        paths = Paths(resolved(footprint.reads, context.cwd), resolved(footprint.writes, context.cwd)) if ordinary else Paths((), ())
         if context.role == "guest" and not self._public_only(call.name, footprint, paths):
             return Ruling("deny", "role", "guest", "guests may only use tools that read public things", remember=False)
         granted = () if context.role == "guest" or context.mode == "plan" else (*granted_rules(grants, context), *_agreed(context))
@@ -59,13 +61,14 @@ class Policy:
         return suggest_rule(call, footprint, context.cwd, self._shell)
 
     def _sensitive_paths(self, tool: str, footprint: Footprint, context: CallContext) -> Ruling | None:
+        looked, written = Looked(), frozenset(footprint.writes)
         for path in (*footprint.reads, *footprint.writes):
-            touch = self._sensitive.touch(str(path), str(context.cwd))
+            touch = self._sensitive.touch(str(path), str(context.cwd), looked)
             if touch is Touch.INSIDE:
                 return Ruling(
                     "deny", "sensitive", str(path), f"{path} holds credentials or the agent's own secrets; {_BY_HAND}", remember=False
                 )
-            if touch is Touch.ABOVE and tool not in _SEARCH and path in footprint.writes:
+            if touch is Touch.ABOVE and tool not in _SEARCH and path in written:
                 return Ruling("deny", "sensitive", str(path), f"{path} holds sensitive places; {_BY_HAND}", remember=False)
         return None
 

@@ -110,6 +110,25 @@ def below(rule: Rule, folder: str) -> bool:
     return fixed is not None and fixed[0].rstrip("/").startswith(folder.rstrip("/") + "/")
 
 
+@record
+class Forbidden:
+    """What a rule about paths forbids to a command. ``every``: all paths; ``form``: a path whole; ``fixed``: the place up to its first wildcard."""
+
+    every: bool
+    form: re.Pattern[str] | None
+    fixed: str
+
+
+def forbidden(rule: Rule) -> Forbidden:
+    """``path_matches`` (for what reads and for what writes) and ``below``, for many paths."""
+    if rule.pattern is None:
+        return Forbidden(rule.tool in ("Read", "Write"), None, "")
+    pattern = _resolved_pattern(rule.pattern)
+    fixed = re.match(r"[^*?\[]*", pattern)
+    form = path_matcher(pattern) if rule.tool in ("Read", "Write", "Edit") else None
+    return Forbidden(every=False, form=form, fixed=fixed[0].rstrip("/") if fixed is not None else "")
+
+
 @lru_cache(maxsize=8192)
 def _glob(pattern: str, *, fold: bool) -> re.Pattern[str]:
     body = ".*".join(re.escape(part) for part in pattern.split("*"))

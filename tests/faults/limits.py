@@ -130,25 +130,32 @@ async def gigabyte(folder: Path, size: int) -> Row:
     )
 
 
+RULES = (
+    ("Bash(git status:*)", "Bash(ls:*)", "Read(${WORKSPACE}/**)"),
+    ("Bash(git push:*)", "Bash(npm publish:*)"),
+    ("Bash(rm:*)", "Bash(curl:*)", "Bash(docker *)", "Read(/etc/**)", "Edit(${HOME}/private/**)"),
+)
+COMMANDS = {
+    "5 000 times echo": lambda number: ";".join(f"echo {each} word{number}" for each in range(5000)),
+    "5 000 times cat": lambda number: ";".join(f"cat /srv/a{each % 7}/{each}.{number}" for each in range(5000)),
+    "1 MB of one word": lambda number: f"echo {number}" + "x" * 1_000_000,
+    "1 MB unreadable": lambda number: f"echo {number} '" + "x" * 1_000_000,
+}
+
+
 def decisions(folder: Path) -> Row:
+    """Reading and judging together; no two tries are the same text, so nothing is remembered from the one before."""
     shell = Shell(folder)
     policy = Policy(
-        rule_set((), (), ("Bash(rm:*)",), {"WORKSPACE": str(folder), "HOME": str(folder)}),
-        SensitivePaths(folder, folder / ".ohmo"),
-        shell,
-        folder,
+        rule_set(*RULES, {"WORKSPACE": str(folder), "HOME": str(folder)}), SensitivePaths(folder, folder / ".ohmo"), shell, folder
     )
     context = CallContext("t", "t.1", "thread", "ada", folder, time.monotonic() + 100, "default", "owner", "s", lambda _: None)
-    commands = {
-        "5 000 commands": ";".join(f"echo {number} word{number}" for number in range(5000)),
-        "1 MB of one word": "echo " + "x" * 1_000_000,
-        "1 MB unreadable": "echo '" + "x" * 1_000_000,
-    }
     took: dict[str, float] = {}
     verdicts: list[str] = []
-    for name, command in commands.items():
+    for name, form in COMMANDS.items():
         best = 1e9
-        for _ in range(3):
+        for number in range(5):
+            command = form(number)
             start = time.process_time()
             script = shell.parse(command, folder)
             footprint = Footprint(script.reads, script.writes, (), command, "none" if script.read_only else "once")
@@ -157,7 +164,12 @@ def decisions(folder: Path) -> Row:
         took[name] = best
         verdicts.append(ruling.verdict)
     found = ", ".join(f"{name} {seconds * 1000:.0f} ms" for name, seconds in took.items())
-    return Row("G20: permission decision", "each three times, the best, CPU", found, max(took.values()) <= 0.2 and verdicts[-1] == "ask")
+    return Row(
+        "G20: permission decision",
+        "each five times with ten rules, read anew, the best, CPU",
+        found,
+        max(took.values()) <= 0.2 and verdicts[-1] == "ask",
+    )
 
 
 async def rebinding(tries: int) -> Row:

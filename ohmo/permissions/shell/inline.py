@@ -61,7 +61,9 @@ def hidden_code(simple: Simple) -> str:
         return f"git would run what {setting} says"
     if (reason := _listed(simple)) != "":
         return reason
-    stem = re.sub(r"[\d.]+$", "", simple.name.casefold())
+    stem = simple.name.casefold()
+    if not stem[-1:].isalpha():
+        stem = re.sub(r"[\d.]+$", "", stem)
     form = _INTERPRETERS.get(stem)
     if form is None:
         return ""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import re
 import time
+from collections.abc import Iterable
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 _LANGUAGE = Language(tree_sitter_bash.language())
-_SECONDS = 0.5  # of this thread's processor time for parsing: a busy machine changes no verdict
+_SECONDS = 0.15  # of this thread's processor time for parsing: a busy machine changes no verdict
 _CHUNK, _SHORT = 1 << 16, 1000  # of source handed over at once, of source that cannot take long
+_EASY = re.compile(r"[\w\s./;:,@%+-]*")  # nothing the parser could try in two ways
 ASSIGNING = frozenset({"read", "mapfile", "readarray", "printf", "getopts", "let", "unset"})
 _PIECES = frozenset({"word", "concatenation", "simple_expansion", "expansion", "string", "raw_string", "number", "command_substitution"})
 _EXPANSIONS = frozenset({"command_substitution", "arithmetic_expansion", "expansion"})
@@ -25,13 +28,14 @@ def parsed(source: str) -> Node:
     """The syntax tree. Raises TooLong: some texts make the parser try again and again."""
     data = source.encode("utf-8", "surrogatepass")
     parser = Parser(_LANGUAGE)
-    if len(data) > _SHORT:  # only a source that is read piece by piece can be given up; its nodes are slow to read, so it is parsed again
-        deadline = time.thread_time() + _SECONDS
-        try:
-            parser.parse(lambda at, _: data[at : at + _CHUNK], progress_callback=lambda _at, _error: time.thread_time() > deadline)
-        except ValueError as error:
-            raise TooLong from error
-    return parser.parse(data).root_node
+    if len(data) <= _SHORT or _EASY.fullmatch(source):
+        return parser.parse(data).root_node
+    deadline = time.thread_time() + _SECONDS  # only a source that is read piece by piece can be given up
+    try:
+        tree = parser.parse(lambda at, _: data[at : at + _CHUNK], progress_callback=lambda _at, _error: time.thread_time() > deadline)
+    except ValueError as error:
+        raise TooLong from error
+    return parser.parse(data, tree).root_node  # the same tree, with nodes that are quick to read
 
 
 def torn(root: Node) -> bool:
@@ -63,32 +67,43 @@ def below(node: Node, kinds: frozenset[str]) -> list[Node]:
     return found
 
 
-_JOIN = re.compile(r"(\\*)\\\n")
+_JOIN = re.compile(rb"(\\*)\\\n")
 
 
 def joined_lines(text: str) -> str:
     """Takes continued lines together, as bash does before it reads words; the grammar takes the break for a space."""
     if "\\\n" not in text:
         return text
-    root = parsed(text)
-    kept = [(node.start_byte, node.end_byte) for node in below(root, frozenset({"comment", "raw_string", "heredoc_body"}))]
+    kept = _Spans((node.start_byte, node.end_byte) for node in below(parsed(text), frozenset({"comment", "raw_string", "heredoc_body"})))
 
-    def one(match: re.Match[str]) -> str:
-        at = len(text[: match.end() - 2].encode("utf-8", "surrogatepass"))
+    def one(match: re.Match[bytes]) -> bytes:
         escaped = len(match[1]) % 2 == 1
-        return match[0] if escaped or any(start <= at < end for start, end in kept) else match[1]
+        return match[0] if escaped or match.end() - 2 in kept else match[1]
 
-    return _JOIN.sub(one, text)
+    return _JOIN.sub(one, text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
 
 def overlooked(body: Node, text: str) -> bool:
     """The grammar takes backquotes in a here-document for text, and what stands first in one with indented lines too."""
-    inside = [(each.start_byte - body.start_byte, each.end_byte - body.start_byte) for each in below(body, _EXPANSIONS)]
-    for match in re.finditer(r"(\\*)(`|\$[({\[])", text):
-        at = len(text[: match.start(2)].encode("utf-8", "surrogatepass"))
-        if len(match[1]) % 2 == 0 and not any(start <= at < end for start, end in inside):
-            return True
-    return False
+    inside = _Spans((each.start_byte - body.start_byte, each.end_byte - body.start_byte) for each in below(body, _EXPANSIONS))
+    found = re.finditer(rb"(\\*)(`|\$[({\[])", text.encode("utf-8", "surrogatepass"))
+    return any(len(match[1]) % 2 == 0 and match.start(2) not in inside for match in found)
+
+
+class _Spans:
+    """Stretches of a text, asked for many places."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(spans):  # one inside another adds nothing
+            if not self._ends or end > self._ends[-1]:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def __contains__(self, at: int) -> bool:
+        index = bisect.bisect_right(self._starts, at) - 1
+        return index >= 0 and at < self._ends[index]
 
 
 def assigned_below(node: Node) -> dict[str, bool]:

@@ -1,0 +1,88 @@
+"""Which of many rules that forbid or ask covers a command: the whole list at once where that is possible, then rule by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from ohmo.permissions.rules import PATH_TOOLS, Forbidden, Rule, command_matches, forbidden
+from ohmo.permissions.shell import Simple
+from ohmo.permissions.shell.wrappers import tails
+
+
+def spellings(simple: Simple) -> tuple[str, ...]:
+    """The command as rules that forbid may mean it: with and without its folder, its options before the verb, and what a wrapper runs."""
+    if not simple.words:
+        return ()
+    bare = (simple.name, *simple.words[1:])
+    found = [simple.text, *([" ".join(bare)] if bare[0] != simple.words[0] else []), *_without_options(bare)]
+    return (*found, *(" ".join(words) for words in tails(simple.words)))
+
+
+def covers(rule: Rule, texts: Sequence[str]) -> bool:
+    """``texts``: the spellings of a command; in any case of letters."""
+    return rule.pattern is None or any(command_matches(rule, text, fold=True) for text in texts)
+
+
+class CommandRules:
+    """Rules about Bash that forbid or ask, in their order."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = tuple(rule for rule in rules if rule.tool == "Bash")
+        plain = {rule: rule.pattern for rule in self._rules if rule.pattern is not None and "*" not in rule.pattern.removesuffix(":*")}
+        self._beginnings = tuple(f"{pattern[:-2].casefold()} " for pattern in plain.values() if pattern.endswith(":*"))
+        self._whole = frozenset(pattern.casefold() for pattern in plain.values() if not pattern.endswith(":*"))
+        self._others = tuple(rule for rule in self._rules if rule not in plain)
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def first(self, texts: Sequence[str]) -> Rule | None:
+        """The first rule that covers a command."""
+        for text in texts:
+            folded = text.casefold()
+            if folded in self._whole or f"{folded} ".startswith(self._beginnings):
+                break
+        else:
+            return next((rule for rule in self._others if covers(rule, texts)), None)
+        return next((rule for rule in self._rules if covers(rule, texts)), None)
+
+
+class PathRules:
+    """Rules that forbid paths, asked for many of them."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = tuple(rule for rule in rules if rule.tool in PATH_TOOLS)
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    @cached_property
+    def _places(self) -> list[tuple[Rule, Forbidden]]:
+        return [(rule, forbidden(rule)) for rule in self._rules]
+
+    def hit(self, path: str) -> tuple[Rule | None, Rule | None]:
+        """``path`` absolute and resolved: the first rule about the path itself, and the first before it about something below it."""
+        lower: Rule | None = None
+        folder = path.rstrip("/") + "/"
+        for rule, place in self._places:
+            if place.every or (place.form is not None and place.form.fullmatch(path) is not None):
+                return rule, lower
+            if lower is None and place.fixed.startswith(folder):
+                lower = rule
+        return None, lower
+
+
+def _without_options(words: tuple[str, ...]) -> list[str]:
+    """``git -C x push`` and ``git --no-pager push`` as ``git push``: options before the verb left out, with and without a value each."""
+    if len(words) < 3 or not words[1].startswith("-"):
+        return []
+    found: list[str] = []
+    at = 1
+    while at < len(words) - 1 and len(found) < 40:
+        if words[at].startswith("-"):
+            found += [" ".join((words[0], *words[at + step :])) for step in (1, 2)]
+            at += 1 if words[at + 1].startswith("-") else 2
+        else:
+            break
+    return found

@@ -1,0 +1,71 @@
+"""What one judgement has found out about the disk, so that a command of thousands of words asks it once."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+_OFTEN = 16  # questions about one folder; from then on its names are read at once
+_MOST = 20_000  # names of one folder that are read
+
+
+class Looked:
+    """For one judgement only: what is remembered is not looked up again."""
+
+    def __init__(self) -> None:
+        self.folders: dict[str, str] = {}
+        self._asked: Counter[str] = Counter()
+        self._links: dict[str, frozenset[str] | None] = {}
+
+    def folder(self, path: str) -> str:
+        """Its resolved path. Raises OSError and ValueError as ``realpath`` does."""
+        known = self.folders.get(path)
+        if known is None:
+            known = self.folders[path] = os.path.realpath(path or "/")
+        return known
+
+    def resolved(self, whole: str) -> str:
+        """``realpath`` of an absolute path: most names of one command share their folder. Raises OSError and ValueError."""
+        folder, _, name = whole.rpartition("/")
+        if not name or name in (".", ".."):
+            return os.path.realpath(whole)
+        inside = self.folder(folder)
+        path = f"{inside.rstrip('/')}/{name}"
+        return os.path.realpath(path) if self.is_link(inside, name) else path
+
+    def is_link(self, folder: str, name: str) -> bool:
+        """``folder`` resolved. Raises ValueError for a name no system takes."""
+        if folder not in self._links:
+            self._asked[folder] += 1
+            if self._asked[folder] <= _OFTEN:
+                return _reads(f"{folder}/{name}")
+            self._links[folder] = _links_in(folder)
+        links = self._links[folder]
+        if links is not None and name.isascii() and "\0" not in name and name.lower() not in links:
+            return False
+        return _reads(f"{folder}/{name}")
+
+
+def _reads(path: str) -> bool:
+    try:
+        os.readlink(path)  # noqa: PTH115
+    except OSError:
+        return False
+    return True
+
+
+def _links_in(folder: str) -> frozenset[str] | None:
+    """The names of its links in small letters (some disks take both cases for one); None when only each single name can be asked."""
+    names: set[str] = set()
+    try:
+        with os.scandir(folder) as entries:
+            for count, entry in enumerate(entries):
+                if count >= _MOST or not entry.name.isascii():  # a disk may take a name in other letters for the same
+                    return None
+                if entry.is_symlink():
+                    names.add(entry.name.lower())
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+    except OSError:
+        return None
+    return frozenset(names)
