@@ -8,13 +8,15 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import structlog
 
+import ohmo
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.assembly.house import House
@@ -33,6 +35,8 @@ from ohmo.processes.sealed import seal
 from ohmo.service.heartbeat import heartbeat
 from ohmo.service.rereading import Rereading
 from ohmo.service.starts import Starts
+from ohmo.service.trial import Connection, Trial
+from ohmo.service.undoing import FOLDER, Undoing
 from ohmo.store.lock import hold_home
 
 log = structlog.get_logger("ohmo.daemon")
@@ -162,7 +166,7 @@ async def _life(
         async with tasks() as start:
             start("service.ready", lambda: _ready(doors, order.environ))
             start("configuration.remember", lambda: _remember(config, order))
-            found = await _until_stopped(house, stopping, rereading.changed(config, tell), config)
+            found = await _until_stopped(house, stopping, rereading.changed(config, tell), _trial(house, tell).failed())
             notify(seams.environ, "STOPPING=1" if found is None else f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
             log.info(
                 "stopping",
@@ -200,19 +204,31 @@ async def _ready(doors: Doors, environ: Mapping[str, str]) -> None:
     notify(environ, "READY=1\nSTATUS=serving")
 
 
-async def _until_stopped(house: House, stopping: asyncio.Event, changed: Coroutine[Any, Any, Config], present: Config) -> Config | None:
-    """A signal, a new configuration, the wish for a new life with the ``present`` one, or a store that only a restart can mend."""
+def _trial(house: House, tell: Callable[[str], Awaitable[object]]) -> Trial:
+    """In case an upgrade started us and was killed since."""
+    site = Path(ohmo.__file__).parents[1]
+    channels = lambda: {name: Connection(one.state, one.detail) for name, one in house.board.report().items()}  # noqa: E731
+    return Trial(Undoing(site.with_name(FOLDER)), house.config.home.root, channels, tell)
+
+
+async def _until_stopped(
+    house: House, stopping: asyncio.Event, changed: Coroutine[Any, Any, Config], failed: Coroutine[Any, Any, str]
+) -> Config | None:
+    """A signal, a new configuration, the wish for a new life with the present one, a store that only a restart can mend, or an upgrade that ``failed``."""
     fatal = house.store.fatal
     stop, new, again = asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(changed), asyncio.ensure_future(house.again.wait())
-    waits: list[asyncio.Future[Any]] = [stop, new, again, fatal]
+    tried = asyncio.ensure_future(failed)
+    waits: list[asyncio.Future[Any]] = [stop, new, again, fatal, tried]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (stop, new, again):
+        for task in (stop, new, again, tried):
             task.cancel()
-        await asyncio.wait([stop, new, again])
+        await asyncio.wait([stop, new, again, tried])
     if fatal.done() and not fatal.cancelled():
         raise Fatal(fatal.result())
+    if not tried.cancelled():
+        raise Fatal(f"an upgrade was interrupted, and the new version has to give way: {tried.result()}")
     if stopping.is_set():
         return None
-    return present if new.cancelled() else new.result()
+    return house.config if new.cancelled() else new.result()

@@ -9,12 +9,14 @@ import shutil
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 FOLDER = ".ohmo-upgrade"  # beside site-packages, as long as an upgrade is under way
 HOOK = "ohmo-upgrade.pth"  # the site module of Python runs a line of such a file that begins with import, at every start of the interpreter
+SUPERVISOR = "ohmo.service.supervisor"
+SHOWN = "upgrade.shown"  # in run/ of the home: the daemon that was tried says there that it showed what it can
 AS_HOOK = "ohmo_upgrade"  # the name under which the hook runs this file
 WAIT = 60.0  # seconds to wait for somebody else who takes the upgrade back
 
@@ -22,65 +24,115 @@ WAIT = 60.0  # seconds to wait for somebody else who takes the upgrade back
 class Undoing:
     """What was kept of an upgrade, and how far it is.
 
-    Stages: ``keeping`` (copies are made), ``installing`` (packages may be torn), ``trying`` (the new version is whole and runs); then on the way back
-    ``aside`` and ``state`` (only when the store's form was changed), ``clearing`` and ``filling``. Each can be repeated from any point of it.
+    Stages: ``keeping`` (copies are made), ``installing`` (packages may be torn), ``trying`` (the new version is whole and shows what it can); then on the way
+    back ``aside`` and ``state`` (only when the store's form was changed), ``clearing`` and ``filling``; ``over`` in the end (only clearing up is left).
+    Each can be repeated from any point of it, and going on to the next is one rename, which also a full disk allows.
     ``reached`` hears each step before it is made."""
 
     def __init__(self, folder: Path, reached: Callable[[str], None] = lambda _: None) -> None:
         self.folder, self.packages = folder, folder / "packages"
-        self._journal, self._lock, self._reached = folder / "journal.json", folder / "lock", reached
+        self._journal, self._failed, self._reached = folder / "journal.json", folder / "failed", reached
+        self._lock, self._turn, self._running = folder / "lock", folder / "turn", folder / "running"
 
     def hold(self, *, make: bool = False) -> int | None:
         """A descriptor that owns this upgrade until it is closed, also by a child that inherited it; None: somebody else does. Raises OSError."""
-        if make:  # everybody may look whether it is held: the service may run as somebody else
+        if make:  # everybody may look whether they are held: the service may run as somebody else
             self.folder.mkdir(exist_ok=True)
             self.folder.chmod(0o755)
-            self._lock.touch()
-            self._lock.chmod(0o644)
-        descriptor = os.open(self._lock, os.O_RDONLY | os.O_CLOEXEC)
+            for lock in (self._lock, self._turn, self._running):
+                lock.touch()
+                lock.chmod(0o644)
+        return _locked(self._lock, fcntl.LOCK_EX)
+
+    def alone(self) -> bool:
+        """Whether nobody owns it: whoever began it was killed."""
+        descriptor = _locked(self._lock, fcntl.LOCK_SH)
+        if descriptor is None:
+            return False
+        os.close(descriptor)
+        return True
+
+    @contextmanager
+    def turn(self) -> Generator[bool]:
+        """One at a time decides and takes back; an interpreter that starts meanwhile waits until packages are whole. False: it is over, or takes too long."""
         until = time.monotonic() + WAIT
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return descriptor
-            except BlockingIOError:
-                if make or self.stage() in ("keeping", "installing", "trying", "") or time.monotonic() > until:
-                    os.close(descriptor)
-                    return None
-                time.sleep(0.05)
+        while (descriptor := _locked(self._turn, fcntl.LOCK_EX)) is None and self._turn.exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        try:
+            yield descriptor is not None
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def use(self) -> None:
+        """Says, until this process ends, that it runs what is in place; a supervisor outlives the versions it starts and says nothing."""
+        if SUPERVISOR not in sys.orig_argv:
+            _locked(self._running, fcntl.LOCK_SH)
+
+    def used(self) -> bool:
+        """Whether a daemon runs in that home, or something runs that was started from a new version that is whole."""
+        descriptor = _locked(self._running, fcntl.LOCK_EX)
+        if descriptor is not None:
+            os.close(descriptor)
+        return (descriptor is None and self.stage() == "trying") or _held(Path(self.facts()["home"]))
 
     def stage(self) -> str:
         """Empty: nothing is under way."""
-        return self.facts().get("stage", "")
+        return next((file.suffix[1:] for file in self.folder.glob("at.*")), "")
 
-    def begin(self, *, site: Path, home: Path, kept: Path, aside: Path) -> None:
-        """``kept``: the copies of the store's files in ``home``; ``aside``: where a store goes that the old version cannot read."""
-        self._write({"stage": "keeping", "site": str(site), "home": str(home), "kept": str(kept), "aside": str(aside)})
+    def begin(self, *, site: Path, home: Path, kept: Path, aside: Path, connected: Iterable[str] = ()) -> None:
+        """``kept``: the copies of the store's files in ``home``; ``aside``: where a store goes that the old version cannot read.
+        ``connected``: the channels that were, and have to be again."""
+        facts = {"site": str(site), "home": str(home), "kept": str(kept), "aside": str(aside), "connected": "\n".join(connected)}
+        facts["name"] = f"{time.time_ns():x}-{os.getpid()}"
+        self._failed.mkdir(exist_ok=True)
+        self._journal.write_text(json.dumps(facts), encoding="utf-8")
+        self._journal.chmod(0o644)
+        _settle(self._journal)
+        (self.folder / "at.keeping").touch()
+        _settle(self.folder)
 
     def arm(self) -> None:
         """Everything is kept: from here on the next start of the interpreter takes back what is not finished."""
-        facts = self.facts()
-        script = self.folder / "undoing.py"
+        site, script = Path(self.facts()["site"]), self.folder / "undoing.py"
         shutil.copyfile(__file__, script)
         script.chmod(0o644)
         self._to("installing")
         line = f"import os, runpy; p = {str(script)!r}; os.path.exists(p) and runpy.run_path(p, run_name={AS_HOOK!r})\n"
-        (Path(facts["site"]) / HOOK).write_text(line, encoding="utf-8")
+        (site / HOOK).write_text(line, encoding="utf-8")
 
     def tried(self) -> None:
-        """The new version is whole: from here on an interruption leaves it in place."""
+        """The new version is whole: from here on it has to show what it can."""
         self._to("trying")
 
+    def has_shown(self) -> bool:
+        """Whether a daemon said so of this very upgrade."""
+        facts = self.facts()
+        home = Path(facts["home"])
+        try:
+            with as_owner(home):
+                return (home / "run" / SHOWN).read_text(encoding="utf-8") == facts["name"]
+        except (OSError, UnicodeDecodeError):
+            return False
+
     def drop(self) -> None:
-        """Whatever lies in site-packages now stays."""
-        (Path(self.facts()["site"]) / HOOK).unlink(missing_ok=True)
+        """Whatever lies in site-packages now stays. Raises OSError."""
+        self._to("over")
+        facts = self.facts()
+        shutil.rmtree(self.packages, ignore_errors=True)
+        shutil.rmtree(self._failed, ignore_errors=True)
+        self._reached("clear up")
+        home = Path(facts["home"])
+        with suppress(OSError), as_owner(home):
+            (home / "run" / SHOWN).unlink(missing_ok=True)
+        (Path(facts["site"]) / HOOK).unlink(missing_ok=True)
         shutil.rmtree(self.folder)
 
     def take_back(self) -> bool:
         """Packages and, when its form was changed, the store are those of before. True: the changed store lies aside now. Raises OSError."""
         facts = self.facts()
         site, home, kept, aside = (Path(facts[name]) for name in ("site", "home", "kept", "aside"))
-        stage = facts["stage"]
+        stage = self.stage()
         if stage in ("installing", "trying"):
             with as_owner(home):
                 changed = form(home / "ohmo.db") != form(kept / "ohmo.db")
@@ -96,13 +148,10 @@ class Undoing:
                     self._reached(f"copy {file.name}")
                     copy(file, home / file.name)
             stage = self._to("clearing")
-        failed = self.folder / "failed"
         if stage == "clearing":
-            failed.mkdir(exist_ok=True)
-            self._move([path for path in sorted(site.iterdir()) if path.name != HOOK], failed)
-            stage = self._to("filling")
+            self._move([path for path in sorted(site.iterdir()) if path.name != HOOK], self._failed)
+            self._to("filling")
         self._move(sorted(self.packages.iterdir()), site)
-        self._reached("drop")
         self.drop()
         with as_owner(home):
             return aside.exists()
@@ -124,16 +173,11 @@ class Undoing:
 
     def _to(self, stage: str) -> str:
         self._reached(stage)
-        self._write(self.facts() | {"stage": stage})
+        present = self.stage()
+        if present != stage:
+            (self.folder / f"at.{present}").replace(self.folder / f"at.{stage}")
+            _settle(self.folder)
         return stage
-
-    def _write(self, facts: dict[str, str]) -> None:
-        fresh = self._journal.with_suffix(".new")
-        fresh.write_text(json.dumps(facts), encoding="utf-8")
-        fresh.chmod(0o644)
-        _settle(fresh)
-        fresh.replace(self._journal)
-        _settle(self.folder)
 
 
 def store_files(folder: Path) -> list[Path]:
@@ -208,6 +252,20 @@ def _settle(path: Path) -> None:
         os.close(descriptor)
 
 
+def _locked(lock: Path, kind: int) -> int | None:
+    """A descriptor with this lock; None: somebody else has it, or the file is gone. Raises OSError."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
 def _held(home: Path) -> bool:
     """Whether a daemon runs there."""
     try:
@@ -224,24 +282,32 @@ def _held(home: Path) -> bool:
 
 
 def resume(folder: Path, say: Callable[[str], None]) -> None:
-    """What an interrupted upgrade needs now; nothing while somebody works on it, or while a daemon runs. Raises OSError."""
+    """What an interrupted upgrade needs now; nothing while somebody works on it, or while what it installed runs. Raises OSError."""
     undoing = Undoing(folder)
-    try:
-        descriptor = undoing.hold()
-    except FileNotFoundError:
-        return  # it was finished in this moment
-    if descriptor is None:
-        return
-    with closing(os.fdopen(descriptor)):
-        facts = undoing.facts()
-        stage = facts.get("stage", "")
-        if stage in ("keeping", "trying"):
+    with undoing.turn() as mine:
+        if not mine:
+            return
+        owned = undoing.hold()
+        if owned is None:
+            undoing.use()
+            return
+        with closing(os.fdopen(owned)):
+            _decide(undoing, say)
+
+
+def _decide(undoing: Undoing, say: Callable[[str], None]) -> None:
+    """A version that did not show what it can does not stay."""
+    stage = undoing.stage()
+    if stage in ("keeping", "over") or (stage == "trying" and undoing.has_shown()):
+        with suppress(PermissionError):  # the service runs as somebody else: whoever installed it clears up, and nothing hangs on it
             undoing.drop()
-            if stage == "trying":
-                say("ohmo: an upgrade was interrupted while the new version was tried; the new version stays")
-        elif stage and not _held(Path(facts["home"])):
-            store = f"; its store too, the changed one lies in {facts['aside']}" if undoing.take_back() else ""
-            say(f"ohmo: an upgrade was interrupted; the version of before is back{store}")
+    elif stage and undoing.used():
+        undoing.use()
+    elif stage:
+        aside = undoing.facts()["aside"]
+        store = f"; its store too, the changed one lies in {aside}" if undoing.take_back() else ""
+        tried = " before the new version had shown that it runs" if stage == "trying" else ""
+        say(f"ohmo: an upgrade was interrupted{tried}; the version of before is back{store}")
 
 
 if __name__ == AS_HOOK:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 from channels.record import record
 from ohmo.config.home import Home
 from ohmo.contracts.errors import OhmoError
 from ohmo.service.contract import Manager, ServiceFailed
 from ohmo.service.starts import Starts
+from ohmo.service.trial import CONNECTED_WITHIN, Connection, lacking
 from ohmo.service.undoing import FOLDER, Undoing, as_owner, copy, make, resume, store_files
 
 
@@ -22,17 +24,12 @@ class UpgradeFailed(OhmoError):
     """The new version did not prove itself; the old one is back."""
 
 
-CONNECTED_WITHIN = 120.0  # seconds in which every channel that was connected before has to be connected again
-LOOK = 1.0  # seconds between two looks at them
-_FINAL = ("auth_failed", "conflict", "failed", "off")  # states of a channel that waiting does not mend
-
-
-@record
-class Connection:
-    """What the daemon says of one channel: its state, and in ``detail`` why it is not connected."""
-
-    state: str
-    detail: str = ""
+LOOK = 1.0  # seconds between two looks at the channels
+_UNFINISHED = "an upgrade was interrupted here and is taken back once ohmo has stopped: stop it, then upgrade again"
+_UNDER_WAY = (
+    "an upgrade was interrupted here; the daemon that runs shows within two minutes whether the new version stays (`ohmo logs` says so). "
+    "Upgrade again then; stopped before, the old version returns"
+)
 
 
 @record
@@ -72,8 +69,8 @@ class Upgrade:
         if owned is None:
             raise UpgradeFailed("another upgrade is under way here")
         try:
-            if self._undoing.stage():  # what was kept of the old version is all that there is of it
-                raise UpgradeFailed("an upgrade was interrupted here and is taken back once ohmo has stopped: stop it, then upgrade again")
+            if stage := self._undoing.stage():  # what was kept of the old version is all that there is of it
+                raise UpgradeFailed(_UNDER_WAY if stage == "trying" else _UNFINISHED)
             self._run(owned)
         finally:
             if not self._undoing.stage():
@@ -82,17 +79,14 @@ class Upgrade:
 
     def _run(self, owned: int) -> None:
         parts = self._parts
-        if parts.service is not None:
-            self._before = self._channels()
-            parts.say("stopping the service")
-            parts.service.stop()
         try:
-            self._keep()
-        except (OSError, shutil.Error) as error:
-            self._undoing.drop()
             if parts.service is not None:
-                parts.service.start()
-            raise UpgradeFailed(f"nothing was changed: what is there now cannot be kept aside ({error})") from error
+                self._before = self._channels()
+                parts.say("stopping the service")
+                parts.service.stop()
+            self._keep()
+        except (OhmoError, OSError, KeyboardInterrupt) as error:
+            self._forget(error)
         parts.say(f"kept what is installed, and the state in {self._state}")
         why = self._attempt(owned)
         if not why:
@@ -101,6 +95,14 @@ class Upgrade:
         parts.say(f"going back: {why}")
         self._return()
         raise UpgradeFailed(f"the upgrade was taken back: {why}; the old version is in place and your messages are kept")
+
+    def _forget(self, error: BaseException) -> NoReturn:
+        """Nothing was replaced yet. Raises UpgradeFailed once the service runs again."""
+        if self._undoing.stage():
+            self._undoing.drop()
+        if self._parts.service is not None:
+            self._parts.service.start()
+        raise UpgradeFailed(f"nothing was changed: {_named(error)}") from error
 
     def _attempt(self, owned: int) -> str:
         """Why the new version is not good enough; empty when it is."""
@@ -114,31 +116,25 @@ class Upgrade:
                 return ""
             parts.service.start()
             return parts.healthy() or self._connected() or self._steady()
-        except (OhmoError, OSError) as error:  # TimeoutError is an OSError
-            return str(error)
-        except KeyboardInterrupt:
-            return "interrupted"
+        except (OhmoError, OSError, KeyboardInterrupt) as error:  # TimeoutError is an OSError
+            return _named(error)
 
     def _connected(self) -> str:
         """Why a channel that worked before does not work now. One that did not work before holds nothing back, but is named."""
         parts, until = self._parts, self._parts.now() + CONNECTED_WITHIN
-        needed = {name for name, channel in self._before.items() if channel.state == "connected"}
+        needed = self._needed()
         parts.say("waiting until the channels are connected again")
-        while True:
-            seen = self._channels()
-            missing = {name: seen.get(name, Connection("off", "the new version does not know it")) for name in sorted(needed)}
-            missing = {name: channel for name, channel in missing.items() if channel.state != "connected"}
-            if not missing:
-                break
-            final = [name for name, channel in missing.items() if seen and channel.state in _FINAL]
-            if final or parts.now() >= until:
-                name = (final or list(missing))[0]
-                return f"{name} was connected before and is not now: {missing[name].detail or missing[name].state}"
+        while (found := lacking(needed, seen := self._channels())) is not None:
+            if found.final or parts.now() >= until:
+                return found.why
             parts.sleep(LOOK)
         for name, channel in seen.items():
             if channel.state not in ("connected", "off"):
                 parts.say(f"{name} is not connected, as before: {channel.detail or channel.state}")
         return ""
+
+    def _needed(self) -> list[str]:
+        return [name for name, channel in self._before.items() if channel.state == "connected"]
 
     def _channels(self) -> Mapping[str, Connection]:
         """Empty while the daemon does not answer."""
@@ -157,7 +153,7 @@ class Upgrade:
         parts, undoing = self._parts, self._undoing
         shutil.rmtree(undoing.packages, ignore_errors=True)
         aside = parts.home.root / "quarantine" / f"failed-upgrade-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        undoing.begin(site=parts.site, home=parts.home.root, kept=self._state, aside=aside)
+        undoing.begin(site=parts.site, home=parts.home.root, kept=self._state, aside=aside, connected=self._needed())
         shutil.copytree(parts.site, undoing.packages, symlinks=True, copy_function=_link)
         with as_owner(parts.home.root):
             shutil.rmtree(self._state, ignore_errors=True)
@@ -173,14 +169,18 @@ class Upgrade:
             with suppress(ServiceFailed):
                 parts.service.stop()
         aside = self._undoing.facts()["aside"]
-        if self._undoing.take_back():
+        with self._undoing.turn():
+            changed = self._undoing.take_back()
+        if changed:
             parts.say(f"the new version had changed the store's form: the state of before is back, the changed one lies in {aside}")
         if parts.service is not None:
             with as_owner(parts.home.root):
-                Starts(
-                    parts.home.root / "run" / "starts.json"
-                ).ended()  # the deaths of the new version do not put the old one into safe mode
+                Starts(parts.home.root / "run" / "starts.json").ended()  # the new version's deaths do not put the old one into safe mode
             parts.service.start()
+
+
+def _named(error: BaseException) -> str:
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
 
 
 def _link(source: str, target: str) -> None:

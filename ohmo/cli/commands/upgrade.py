@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -46,8 +49,26 @@ def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every com
         found = Client(path=home.socket()).get("/api/v1/status")["channels"]
         return {clean(name): Connection(clean(one["state"]), clean(one["detail"]) if one["detail"] else "") for name, one in found.items()}
 
-    Upgrade(Parts(site, home, install, healthy, service if runs else None, click.echo, channels)).run()
+    def say(line: str) -> None:
+        with suppress(OSError):  # a terminal that was closed must not keep the old version from coming back
+            click.echo(line)
+
+    _interrupted_by_any()
+    Upgrade(Parts(site, home, install, healthy, service if runs else None, say, channels)).run()
     click.echo(f"{run_command([sys.executable, '-P', '-m', 'ohmo', '--version'], 60).last} is in place" + (" and running" if runs else ""))
+
+
+def _interrupted_by_any() -> None:
+    """The first of these signals begins the way back, and no further one stops it. Who asked that a closed terminal ends nothing (nohup) is obeyed."""
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+
+    def interrupt(*_: object) -> NoReturn:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in numbers:
+        signal.signal(number, interrupt)
 
 
 def _installation() -> tuple[Path, list[str]]:

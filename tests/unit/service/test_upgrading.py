@@ -12,7 +12,8 @@ import pytest
 from ohmo.config.home import Home
 from ohmo.service.contract import Log, ServiceFailed, Standing
 from ohmo.service.starts import Starts
-from ohmo.service.upgrading import CONNECTED_WITHIN, Connection, Parts, Upgrade, UpgradeFailed
+from ohmo.service.trial import CONNECTED_WITHIN, Connection
+from ohmo.service.upgrading import Parts, Upgrade, UpgradeFailed
 
 
 class Service:
@@ -89,10 +90,15 @@ class Scene:
         (self.site / "ohmo" / "version").write_text("new")
         (self.site / "ohmo" / "added").write_text("new")
 
-    def upgrade(self, install: Callable[[int], None] | None = None, healthy: Callable[[], str] = lambda: "") -> None:
+    def upgrade(
+        self,
+        install: Callable[[int], None] | None = None,
+        healthy: Callable[[], str] = lambda: "",
+        reached: Callable[[str], None] = lambda _: None,
+    ) -> None:
         parts = Parts(
             self.site, self.home, install or self.install_new, healthy, self.service, self.said.append, self.channels,
-            lambda: self.time, self.pass_time,
+            lambda: self.time, self.pass_time, reached,
         )  # fmt: skip
         Upgrade(parts).run()
 
@@ -160,6 +166,19 @@ def test_an_installer_that_never_ends_and_a_person_who_gives_up_are_taken_back_t
 
     with pytest.raises(UpgradeFailed, match=r"pip took longer|interrupted"):
         scene.upgrade(endless)
+    scene.is_as_before()
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_what_goes_wrong_before_anything_was_replaced_leaves_the_old_version_running(tmp_path: Path, error: BaseException) -> None:
+    scene = Scene(tmp_path)
+
+    def full(step: str) -> None:
+        if step == "installing":
+            raise error
+
+    with pytest.raises(UpgradeFailed, match=r"nothing was changed: (.*No space left|interrupted)"):
+        scene.upgrade(reached=full)
     scene.is_as_before()
 
 

@@ -1,0 +1,103 @@
+"""What a new version has to show before it stays: by whoever upgrades, or, when that was killed meanwhile, by the daemon itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import structlog
+
+from channels.record import record
+from ohmo.config.writing import write_whole
+from ohmo.service.undoing import SHOWN, Undoing, resume
+
+log = structlog.get_logger("ohmo.upgrade")
+CONNECTED_WITHIN = 120.0  # seconds in which every channel that was connected before has to be connected again
+LOOK = 1.0  # seconds between two looks
+_FINAL = ("auth_failed", "conflict", "failed", "off")  # states of a channel that waiting does not mend
+
+
+@record
+class Connection:
+    """What the daemon says of one channel: its state, and in ``detail`` why it is not connected."""
+
+    state: str
+    detail: str = ""
+
+
+@record
+class Lacking:
+    """Why a version is not good enough. ``final``: waiting does not help."""
+
+    why: str
+    final: bool
+
+
+def lacking(needed: Iterable[str], seen: Mapping[str, Connection]) -> Lacking | None:
+    """Which channel that worked before does not work now; None: all do. ``seen`` empty: the daemon does not answer yet."""
+    found = {name: seen.get(name, Connection("off", "the new version does not know it")) for name in sorted(needed)}
+    missing = {name: channel for name, channel in found.items() if channel.state != "connected"}
+    if not missing:
+        return None
+    final = [name for name, channel in missing.items() if seen and channel.state in _FINAL]
+    name = (final or list(missing))[0]
+    return Lacking(f"{name} was connected before and is not now: {missing[name].detail or missing[name].state}", bool(final))
+
+
+@record
+class Trial:
+    """For a daemon that an upgrade started, in case whoever upgrades is killed. ``undoing``: beside the packages it runs from; ``channels`` says how each is,
+    ``tell`` tells the owner."""
+
+    undoing: Undoing
+    home: Path
+    channels: Callable[[], Mapping[str, Connection]]
+    tell: Callable[[str], Awaitable[object]]
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def failed(self) -> str:
+        """Why this version has to give way; never returns while it has not to. When the process ends then, its next start finds the old version."""
+        while (stands := await asyncio.to_thread(self._stands)) == "watched":
+            await self.sleep(LOOK)
+        if stands == "alone":
+            if why := await self._lacks():
+                await self.tell(
+                    f"The upgrade was interrupted, and the new version did not show that it runs: {why}. The version of before comes back now."
+                )
+                return why
+            while not await asyncio.to_thread(self._stay):
+                await self.sleep(LOOK)
+            await self.tell(
+                "The upgrade was interrupted. The new version has shown since that it runs, and every channel is connected as before: it stays."
+            )
+        return await asyncio.get_running_loop().create_future()
+
+    def _stands(self) -> Literal["untried", "watched", "alone"]:
+        """Whether this version has to show anything, and whether whoever upgrades is still there to look."""
+        if self.undoing.stage() != "trying" or self.undoing.facts().get("home") != str(self.home) or self.undoing.has_shown():
+            return "untried"
+        return "alone" if self.undoing.alone() else "watched"
+
+    async def _lacks(self) -> str:
+        needed = self.undoing.facts()["connected"].splitlines()
+        log.warning("upgrade_interrupted", needed=needed)
+        until = self.now() + CONNECTED_WITHIN
+        while (found := lacking(needed, self.channels())) is not None:
+            if found.final or self.now() >= until:
+                return found.why
+            await self.sleep(LOOK)
+        return ""
+
+    def _stay(self) -> bool:
+        """Whether it could be written down. Where the packages belong to somebody else, whoever starts next as them clears up."""
+        try:
+            write_whole(self.home / "run" / SHOWN, self.undoing.facts()["name"])
+            resume(self.undoing.folder, lambda line: log.warning("upgrade_taken_back", why=line))
+        except OSError:
+            log.exception("upgrade_not_settled")
+            return False
+        return True

@@ -1,0 +1,88 @@
+"""A daemon whose upgrade was killed shows by itself whether it may stay."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ohmo.service.trial import CONNECTED_WITHIN, Connection, Trial
+from ohmo.service.undoing import FOLDER, SHOWN, Undoing
+
+UP, DOWN = Connection("connected"), Connection("reconnecting", "the platform cannot be reached")
+
+
+class Stand:
+    """An upgrade that is at ``trying``, and a daemon with these looks at its channels; the last one stays."""
+
+    def __init__(self, folder: Path, *looks: Mapping[str, Connection]) -> None:
+        self.site, self.home = folder / "site-packages", folder / "home"
+        for one in (self.site, self.home / "run", self.home / "kept"):
+            one.mkdir(parents=True)
+        self.undoing = Undoing(self.site.with_name(FOLDER))
+        self.owned = self.undoing.hold(make=True)
+        self.undoing.begin(site=self.site, home=self.home, kept=self.home / "kept", aside=self.home / "aside", connected=["slack", "web"])
+        self.undoing.arm()
+        self.undoing.tried()
+        self._looks, self.time, self.told = list(looks), 0.0, list[str]()
+        self.shown_at_last = asyncio.Event()
+
+    def let_go(self) -> None:
+        """Whoever upgrades is killed."""
+        assert self.owned is not None
+        os.close(self.owned)
+
+    def channels(self) -> Mapping[str, Connection]:
+        return self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+
+    async def tell(self, line: str) -> None:
+        self.told.append(line)
+        self.shown_at_last.set()
+
+    async def sleep(self, seconds: float) -> None:
+        self.time += seconds
+        if self.time == 3.0 and self.owned is not None:
+            self.let_go()
+        await asyncio.sleep(0)
+
+    def trial(self, home: Path | None = None) -> Trial:
+        return Trial(self.undoing, home or self.home, self.channels, self.tell, lambda: self.time, self.sleep)
+
+
+async def test_it_stays_when_every_channel_is_connected_again(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, {}, {"slack": DOWN, "web": UP}, {"slack": UP, "web": UP, "matrix": DOWN})
+    failed = asyncio.create_task(stand.trial().failed())
+    await asyncio.wait_for(stand.shown_at_last.wait(), 20)
+    assert "it stays" in stand.told[0]
+    assert stand.time == 5.0  # three seconds watched by whoever upgraded, two looks of its own
+    assert not stand.undoing.folder.exists()
+    assert not (stand.home / "run" / SHOWN).exists()
+    assert not failed.done()
+    failed.cancel()
+
+
+@pytest.mark.parametrize(
+    ("look", "waited"),
+    [({"slack": DOWN, "web": UP}, CONNECTED_WITHIN), ({"slack": Connection("failed", "KeyError"), "web": UP}, 0.0), ({"web": UP}, 0.0)],
+)
+async def test_it_gives_way_when_one_does_not_come_back(tmp_path: Path, look: Mapping[str, Connection], waited: float) -> None:
+    stand = Stand(tmp_path, look)
+    assert "slack was connected before and is not now" in await asyncio.wait_for(stand.trial().failed(), 20)
+    assert stand.time == 3.0 + waited
+    assert stand.undoing.stage() == "trying"  # the next start takes it back
+    assert "The version of before comes back now" in stand.told[0]
+
+
+async def test_a_daemon_of_another_home_and_one_that_nobody_upgrades_show_nothing(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, {})
+    stand.let_go()
+    stand.owned = None
+    for trial in (stand.trial(tmp_path / "other"), Trial(Undoing(tmp_path / "nothing"), stand.home, dict, stand.tell)):
+        failed = asyncio.create_task(trial.failed())
+        _, waits = await asyncio.wait([failed], timeout=0.2)
+        assert waits
+        failed.cancel()
+    assert stand.told == []
