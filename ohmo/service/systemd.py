@@ -62,6 +62,10 @@ RestrictRealtime=yes
 RestrictSUIDSGID=yes
 SystemCallArchitectures=native
 """
+_RESUME = """\
+# an interrupted `ohmo upgrade` is finished by any start of this Python that may write its packages; the user of the service may not
+ExecStartPre=+-:{command}
+"""
 _SYSTEM = """\
 User={user}
 Group={user}
@@ -114,8 +118,8 @@ def _folder(path: Path) -> str:
     return text.replace("%", "%%")
 
 
-def unit(plan: Plan, *, system: bool) -> str:
-    """The text of ``ohmo.service``. No secret ever stands in it."""
+def unit(plan: Plan, *, system: bool, of_root: bool = False) -> str:
+    """The text of ``ohmo.service``. No secret ever stands in it. ``of_root``: nobody but root can change what is installed."""
     environment = {"OHMO_HOME": str(plan.home.root), "OHMO_SERVICE": "systemd", "PATH": plan.search_path}
     if set(plan.command[0]) & set("\"'\\"):
         raise ServiceFailed(f"{plan.command[0]}: systemd starts no program with quotes or a backslash in its path; install ohmo elsewhere")
@@ -129,8 +133,17 @@ def unit(plan: Plan, *, system: bool) -> str:
         watchdog=WATCHDOG,
         stop=f"{STOP_WITHIN:g}",
     )
-    text += _SYSTEM.format(user=SYSTEM_USER, env=SYSTEM_ENV) if system else ""
+    if system:
+        resume = " ".join(quoted(word) for word in (plan.command[0], "-I", "-c", "pass"))
+        text += (_RESUME.format(command=resume) if of_root else "") + _SYSTEM.format(user=SYSTEM_USER, env=SYSTEM_ENV)
     return f"{text}\n[Install]\nWantedBy={'multi-user.target' if system else 'default.target'}\n"
+
+
+def only_roots(python: Path) -> bool:
+    """Whether an environment can be changed by nobody but root, so that root may run it at every start."""
+    prefix = python.parents[1]
+    looked = (prefix, python.parent, python, *prefix.glob("lib/*/site-packages"))
+    return all((found := path.stat()).st_uid == 0 and not found.st_mode & 0o022 for path in looked)
 
 
 def system_plan(python: Path) -> Plan:
@@ -156,7 +169,7 @@ class Systemd:
         said: list[str] = []
         if self._system:
             said += self._make_user()
-        text = unit(self._plan, system=self._system)
+        text = unit(self._plan, system=self._system, of_root=self._system and only_roots(self._plan.python))
         before = self._file.read_text(encoding="utf-8") if self._file.exists() else ""
         self._refuse_foreign(before)
         if before == text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -13,6 +14,20 @@ import pytest
 from tests.service.booted import Booted, booted, missing
 
 pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing()), pytest.mark.timeout(400)]
+
+
+TEARS = """
+import shutil, sysconfig
+from pathlib import Path
+from ohmo.service.undoing import FOLDER, Undoing
+site, home = Path(sysconfig.get_path("purelib")), Path("/var/lib/ohmo/.ohmo")
+undoing = Undoing(site.with_name(FOLDER))
+undoing.hold(make=True)
+undoing.begin(site=site, home=home, kept=home / "kept", aside=home / "aside")
+shutil.copytree(site, undoing.packages)
+undoing.arm()
+(site / "here.pth").unlink()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -93,4 +108,15 @@ def test_a_tool_works_inside_the_hardened_unit(machine: Booted, tmp_path: Path) 
     assert "git version" in said
     assert "/etc/x" in said
     assert "Read-only" in said or "denied" in said
+    machine.run("ohmo-root service uninstall --system")
+
+
+def test_a_system_installation_torn_by_an_interrupted_upgrade_is_whole_again_at_the_next_start(machine: Booted) -> None:
+    machine.run("ohmo-root service install --system && ohmo-root service start --system && ohmo-root service stop --system")
+    machine.run(f"/opt/ohmo/bin/python -P -c {shlex.quote(TEARS)}")
+    assert machine.run("ls /opt/ohmo/lib/*/site-packages").split() == ["ohmo-upgrade.pth"]
+    machine.run("systemctl start ohmo")
+    assert seen(machine, "")["ready"]
+    assert "the version of before is back" in machine.run("journalctl -u ohmo -n 100 --no-pager")
+    assert machine.run("ls -a /opt/ohmo/lib/*").count("upgrade") == 0
     machine.run("ohmo-root service uninstall --system")

@@ -59,7 +59,11 @@ def test_systemd_reads_the_unit_without_a_complaint_also_from_a_path_with_strang
     plan = plan_of(tmp_path)
     file = tmp_path / "ohmo.service"
     file.write_text(
-        unit(Plan(plan.python, Home(Path("/var/lib/ohmo/.ohmo")), plan.user_home, plan.search_path) if system else plan, system=system)
+        unit(
+            Plan(plan.python, Home(Path("/var/lib/ohmo/.ohmo")), plan.user_home, plan.search_path) if system else plan,
+            system=system,
+            of_root=system,
+        )  # fmt: skip
     )
     found = analyze("verify", "--man=no", *([] if system else ["--user"]), str(file), folder=tmp_path)
     complaints = [line for line in found.stderr.splitlines() if "ohmo.service" in line]
@@ -69,7 +73,7 @@ def test_systemd_reads_the_unit_without_a_complaint_also_from_a_path_with_strang
 @needs_analyze
 def test_the_system_unit_is_exposed_to_at_most_two_of_ten(tmp_path: Path) -> None:
     file = tmp_path / "ohmo.service"
-    file.write_text(unit(system_plan(Path("/opt/ohmo/bin/python")), system=True))
+    file.write_text(unit(system_plan(Path("/opt/ohmo/bin/python")), system=True, of_root=True))
     found = analyze("security", "--offline=true", "--threshold=20", "--no-pager", str(file), folder=tmp_path)
     assert found.returncode == 0, found.stdout[-2000:]
 
