@@ -58,13 +58,8 @@ def analyze(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_systemd_reads_the_unit_without_a_complaint_also_from_a_path_with_strange_letters(tmp_path: Path, system: bool) -> None:
     plan = plan_of(tmp_path)
     file = tmp_path / "ohmo.service"
-    file.write_text(
-        unit(
-            Plan(plan.python, Home(Path("/var/lib/ohmo/.ohmo")), plan.user_home, plan.search_path) if system else plan,
-            system=system,
-            of_root=system,
-        )  # fmt: skip
-    )
+    plan = Plan(plan.python, Home(Path("/var/lib/ohmo/.ohmo")), plan.user_home, plan.search_path) if system else plan
+    file.write_text(unit(plan, system=system, of_root=system))
     found = analyze("verify", "--man=no", *([] if system else ["--user"]), str(file), folder=tmp_path)
     complaints = [line for line in found.stderr.splitlines() if "ohmo.service" in line]
     assert (found.returncode, complaints) == (0, []), found.stderr
