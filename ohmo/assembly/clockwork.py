@@ -142,6 +142,11 @@ def specs(config: Config, zone: str, now: datetime) -> list[JobSpec]:
             continue
         if any(other.name == spec.name for other in found):
             problems.append(str(config.source.problem((*where, "name"), f"two jobs are called {spec.name}; rename one")))
+        for name, reference in spec.secrets if job.enabled else ():
+            try:
+                _check(config, reference)
+            except SecretMissing as error:
+                problems.append(str(config.source.problem((*where, "secrets", name), str(error).removeprefix("secrets: "))))
         found.append(spec)
     if problems:
         raise ConfigError("\n".join(problems))

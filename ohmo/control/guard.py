@@ -69,6 +69,8 @@ class Guard:
                 if error.status < 400:
                     raise
                 response = answer({"error": f"{request.method} {request.path}: {error.reason}"}, status=error.status)
+                if (allowed := error.headers.get("Allow")) is not None:  # RFC 9110, 15.5.6
+                    response.headers["Allow"] = allowed
             if not response.prepared:
                 decorate(response)
             return response
@@ -93,8 +95,8 @@ class Guard:
         opens_page = request.method == "GET" and request.path in OPEN and request.headers.get("Sec-Fetch-Mode") == "navigate"
         if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not opens_page:
             raise Refusal(403, "pages of another site may not speak to ohmo")
-        if request.method == "POST" and request.path.startswith("/hooks/"):
-            return  # its signature says whose it is
+        if request.path.startswith("/hooks/"):
+            return  # its signature says whose it is; there is nothing else there than POST
         if request.path in OPEN or request.path.startswith("/static/"):
             return
         if self.is_known(request):

@@ -33,13 +33,14 @@ class Notices:
         self._outbox, self._owners, self._address_of, self._new_id, self._clock = outbox, owners, address_of, new_id, clock
         self._dashboard = dashboard
         self._told: dict[str, datetime] = {}
-        self._unheard: list[tuple[str, str, str]] = []  # row, text, not through: what no owner saw in a chat yet
+        self._unheard: list[tuple[str, str, str, Address | None]] = []  # row, text, not through, not at: what no owner saw in a chat yet
 
     async def tell(
-        self, incident: str, text: str, *, not_through: str = "", at: Address | None = None, heard_at: Address | None = None,
-        once: str = "",
+        self, incident: str, text: str, *, not_through: str = "", not_at: Address | None = None, at: Address | None = None,
+        heard_at: Address | None = None, once: str = "",
     ) -> bool:  # fmt: skip
-        """``incident`` names it, so that it is told once. ``not_through``: the channel that is broken. ``at``: say it in this place instead.
+        """``incident`` names it, so that it is told once. ``not_through``: the channel that is broken. ``not_at``: the chat that is; another
+        channel is better then, and another chat of the same one will do. ``at``: say it in this place instead.
         ``heard_at``: where it was said already; an owner who reads there is not told again.
         ``once``: the id of its row, so that it is told once over restarts too. False: told before, or nobody can be told."""
         now = self._clock()
@@ -49,7 +50,7 @@ class Notices:
             return False
         self._told = {name: at for name, at in self._told.items() if now - at < AGAIN} | {incident: now}
         log.warning("owner_notice", incident=incident, text=text)
-        row, place = once or self._new_id(), at or self._address(not_through)
+        row, place = once or self._new_id(), at or self._address(not_through, not_at)
         try:
             await self._outbox.post([PostRow(row, "notice", Outbound(place, text))])
         except (Unavailable, StoreError) as error:
@@ -57,15 +58,15 @@ class Notices:
             log.error("owner_notice_failed", incident=incident, error=str(error))
             return False
         if place == self._dashboard and self._owners:
-            self._unheard = [*self._unheard, (row, text, not_through)][-MOST:]
+            self._unheard = [*self._unheard, (row, text, not_through, not_at)][-MOST:]
             await self.connected()  # one may have come while it was written
         return True
 
     async def connected(self) -> None:
         """A channel is connected now: what its owner was not told there before is told."""
         for unheard in list(self._unheard):
-            row, text, not_through = unheard
-            if (place := self._address(not_through)) == self._dashboard or unheard not in self._unheard:
+            row, text, not_through, not_at = unheard
+            if (place := self._address(not_through, not_at)) == self._dashboard or unheard not in self._unheard:
                 continue
             self._unheard.remove(unheard)
             try:
@@ -87,7 +88,8 @@ class Notices:
         """Where the owner reads now."""
         return self._address("")
 
-    def _address(self, not_through: str) -> Address:
+    def _address(self, not_through: str, not_at: Address | None = None) -> Address:
+        spare: Address | None = None
         for owner in self._owners:
             channel, _, rest = owner.partition(":")
             if channel == not_through:
@@ -97,9 +99,12 @@ class Notices:
             except ValueError as error:
                 log.warning("owner_without_address", owner=owner, error=str(error))
                 continue
-            if address is not None:
+            if address is None or address == not_at:
+                continue
+            if not_at is None or channel != not_at.channel:
                 return address
-        return self._dashboard
+            spare = spare or address
+        return spare or self._dashboard
 
 
 def owners_of(configured: tuple[str, ...], roles: Mapping[str, str]) -> tuple[str, ...]:

@@ -250,7 +250,7 @@ class Switchboard:
             await parts.notices.tell(
                 f"dead:{where}",
                 f"A message to {where} could not be delivered: {reason}. `ohmo outbox list` shows it.",
-                not_through=link.name,
+                not_at=row.row.outbound.address,
             )
 
         delivery = Delivery(

@@ -11,6 +11,7 @@ from channels.contract import Outbound
 from channels.errors import ChannelError
 from channels.record import record
 from ohmo.contracts.agent import Answered, Ended, Failed, Outcome, Parked
+from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.events import TurnStarted
 from ohmo.contracts.messages import ModelStep, Step, Text, ToolCall, UserStep
 from ohmo.contracts.store import Claim, PostRow, Work
@@ -78,7 +79,12 @@ class Session:
             what = f"it ended the process {work.starts - 1} times" if work.starts > DEATHS else f"it failed {work.attempts} times"
             await self.exits.failed(work, transcript, what)
             return None
-        plan = parts.plan(self.claim, work)
+        try:
+            plan = parts.plan(self.claim, work)
+        except ConfigError as error:  # a job's secret is gone: to try again brings nothing back
+            await self._catch_up(work, transcript)
+            await self.exits.failed(work, transcript, str(error))
+            return None
         transcript.refit(plan.budget)
         await self._catch_up(work, transcript)
         if plan.until is not None and plan.until <= parts.clock() and not transcript.begun():

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
+from ohmo.assembly.clockwork import specs
 from ohmo.assembly.house import House
-from ohmo.contracts.errors import Refused
+from ohmo.config.load import load
+from ohmo.contracts.errors import ConfigError, Refused
 from ohmo.cron.desk import By
 from ohmo.providers.scripted import Says
 from ohmo.testing import BIRTH, World, eventually, house
@@ -242,6 +248,34 @@ async def test_a_job_that_is_removed_asks_nobody_any_more(world: Callable[..., W
         assert await built.store.open_questions() == []
         await life.hears("Withdrawn: the job was removed", "boss")
         await life.hears("it was not allowed", "team")
+
+
+async def test_a_secret_that_is_gone_fails_the_run_at_once_and_its_owner_hears_which(world: Callable[..., World]) -> None:
+    life = world("never", config=OWNER)
+    async with house(life) as built:
+        await ready(built)
+        secret = life.folder / "word"
+        secret.touch(mode=0o600)
+        secret.write_text("swordfish-9041")
+        await built.clockwork.desk.create({**DAILY, "secrets": {"WORD": f"file:{secret}"}})
+        secret.unlink()
+        life.clock.tick(3_600)
+        said = await life.hears("The job brief failed", "boss")
+        state, reason = (await ended(built))[0]
+    assert (state, str(secret) in str(reason), str(secret) in said.text) == ("failed", True, True)
+    assert life.model.requests == []
+
+
+def test_a_secret_that_is_not_there_has_its_line_before_anything_starts(world: Callable[..., World]) -> None:
+    job = {"name": "ci", "every": "1h", "prompt": "x", "secrets": {"GH_TOKEN": "env:NOT_THERE"}}
+    life = world()
+    life.folder.mkdir(mode=0o700)
+    environ = {"OHMO_HOME": str(life.folder), "HOME": str(life.folder)}
+    for enabled in (True, False):  # of a job that is off nothing is wanted
+        (life.folder / "config.yaml").write_text(json.dumps({"cron": {"jobs": [{**job, "enabled": enabled}]}}))
+        config = load(environ=environ, manifests=None)
+        with pytest.raises(ConfigError, match=r"config.yaml:1: cron.jobs\[0\].secrets.GH_TOKEN: .*NOT_THERE") if enabled else nullcontext():
+            specs(config, "UTC", BIRTH)
 
 
 async def test_a_job_that_is_still_running_is_not_run_again(world: Callable[..., World]) -> None:

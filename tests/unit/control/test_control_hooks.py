@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from channels.contract import Address, ChatId, Outbound
 from channels.errors import Unavailable
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.store import Accepted, PostRow
-from ohmo.cron.webhooks import MOST, SIGNATURE, TIMESTAMP, Hooks, KeyReused, NotSigned, Webhook, fill, sign
+from ohmo.cron.webhooks import MOST, SIGNATURE, TIMESTAMP, Hooks, KeyReused, NotSigned, Taken, Webhook, fill, sign
 from tests.unit.control.small_house import SmallHouse
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -46,6 +48,7 @@ class House:
         return self.wakes[thread] if seq else None
 
     async def posted(self, id: str) -> Outbound | None:
+        await asyncio.sleep(0)  # a store takes its time
         return self.posts[id].outbound if id in self.posts else None
 
     def hooks(self, *hooks: Webhook) -> Hooks:
@@ -163,6 +166,26 @@ async def test_plain_delivery_needs_no_model_and_happens_once() -> None:
         await house.hooks(away).take(away, signed(away), BODY)
 
 
+async def test_of_several_at_once_with_one_key_one_is_posted_and_the_others_are_told() -> None:
+    house, hook = House(), Webhook("note", "s3cret", deliver="{{repo}} is red", to="slack:C1")
+    hooks, bodies = house.hooks(hook), [BODY.replace(b"a/b", b"a/%d" % (number % 2)) for number in range(6)]
+    asked = [hooks.take(hook, signed(hook, body, **{"Idempotency-Key": "k"}), body) for body in bodies]
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    assert [isinstance(one, KeyReused) for one in found] == [False, True] * 3
+    assert [one.duplicate for one in found if isinstance(one, Taken)] == [False, True, True]
+    assert [row.outbound.text for row in house.posts.values()] == ["a/0 is red"]
+
+
+async def test_a_key_with_another_body_is_refused_though_its_prompt_would_be_the_same() -> None:
+    house = House()
+    other, named = BODY.replace(b"7", b"7 "), {"Idempotency-Key": "k"}
+    await house.hooks(HOOK).take(HOOK, signed(HOOK, BODY, **named), BODY)
+    with pytest.raises(KeyReused):
+        await house.hooks(HOOK).take(HOOK, signed(HOOK, other, **named), other)
+    told = replace(HOOK, prompt="Another template: {{repo}}")  # the configuration changed; what came did not
+    assert (await house.hooks(told).take(told, signed(told, BODY, **named), BODY)).duplicate
+
+
 def test_a_template_takes_fields_and_the_whole_body() -> None:
     assert fill("{{a.0.b}}|{{missing.x}}|{{body}}", b'{"a": [{"b": null}]}') == '||{"a": [{"b": null}]}'
     assert fill("{{a}} {{body}}", b"\xff not json") == " � not json"
@@ -198,6 +221,13 @@ async def test_each_outcome_has_its_own_status(door: tuple[House, aiohttp.Client
     house.away = True
     assert (await posted(session, "/hooks/ci", headers=signed(HOOK, **{"Idempotency-Key": "later"})))[0] == 503
     assert len(house.wakes) == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
+async def test_another_method_is_told_which_one_there_is(door: tuple[House, aiohttp.ClientSession], method: str) -> None:
+    _, session = door
+    async with session.request(method, "/hooks/ci", headers=signed(HOOK)) as response:
+        assert (response.status, response.headers.get("Allow")) == (405, "POST")
 
 
 @pytest.mark.parametrize("stated", [True, False])

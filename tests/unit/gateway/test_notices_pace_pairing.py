@@ -74,6 +74,21 @@ async def test_the_first_door_that_leads_to_an_owner_is_taken_and_never_the_brok
     assert [(channel, chat) for channel, chat, _ in await told(store)] == [chosen]
 
 
+@pytest.mark.parametrize(
+    ("owners", "chosen"),
+    [
+        (("slack:U1",), ("slack", "U1")), (("slack:U1", "matrix:@a:b"), ("matrix", "@a:b")), (("slack:C9", "slack:U1"), ("slack", "U1")),
+        (("slack:C9",), (DASHBOARD.channel, DASHBOARD.chat)),
+    ],
+)  # fmt: skip
+async def test_of_a_chat_that_cannot_be_written_to_an_owner_hears_elsewhere_if_need_be_on_the_same_platform(
+    clock: Clock, owners: tuple[str, ...], chosen: tuple[str, str]
+) -> None:
+    store = MemoryStore(clock=clock)
+    await notices(store, clock, *owners).tell("a", "text", not_at=Address("slack", "bot", ChatId("C9")))
+    assert [(channel, chat) for channel, chat, _ in await told(store)] == [chosen]
+
+
 async def test_a_line_for_a_chat_is_said_there(clock: Clock) -> None:
     store = MemoryStore(clock=clock)
     await notices(store, clock, "slack:U1").tell("a", "text", at=place("group"))
