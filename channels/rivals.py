@@ -23,6 +23,7 @@ CONFLICTS = 3  # before a channel stops
 REMEMBERED = timedelta(hours=1)  # for so long after a stop one more conflict is enough: a try every five minutes is one try
 SENT = 2_000  # keys of ours
 _KEY = re.compile(r"([0-9a-z]{9})[0-9a-z]{13}\.[0-9a-z]{1,2}")
+_LATE = timedelta(minutes=1)  # what was on its way when we stopped is shown until then
 _FUTURE = timedelta(days=1)  # names that only look like keys stand further off
 
 
@@ -36,7 +37,7 @@ class Rivals:
         self._rows: set[str] = set()
         self._count = 0
         self._came = clock()
-        self._stopped = self._read()
+        self._stopped, self._silent = self._read()
 
     @property
     def since(self) -> int:
@@ -48,21 +49,28 @@ class Rivals:
         """When we stopped for somebody, unless that is long ago."""
         return self._stopped if self._stopped is not None and timedelta(0) <= self._clock() - self._stopped < REMEMBERED else None
 
+    def silent_at(self, moment: datetime) -> bool:
+        """Whether we rested then and have said nothing since, so that whatever our account said is not ours."""
+        return self._silent and self.rested is not None and moment > self.rested + _LATE
+
     def send(self, key: str) -> None:
         """Said before the call, so that no echo is faster."""
         self._sent[key] = None
         while len(self._sent) > SENT:
             self._sent.popitem(last=False)
+        if self._silent and self._stopped is not None:
+            self._silent = False
+            self._write(self._stopped, silent=False)
 
     def sent(self, key: object) -> bool:
         return key in self._sent
 
     def said(self, key: object, at: datetime) -> bool:
-        """Whether a post of our account was said by another ohmo while we were here; after a stop, since that. ``at``: the platform's time of it."""
+        """Whether a post of our account was said by another ohmo while we were here, or while we rested. ``at``: the platform's time of it."""
         found = _KEY.fullmatch(key) if isinstance(key, str) else None
         if found is None or self.sent(key):
             return False
-        after, now = self.rested or self._came, self._clock()
+        after, now = (self.rested if self._silent else None) or self._came, self._clock()
         return at > after and after.timestamp() * 1000 < int(found.group(1), 36) < (now + _FUTURE).timestamp() * 1000
 
     def conflict(self, what: str, about: str = "") -> None:
@@ -75,7 +83,7 @@ class Rivals:
             _log.warning("%s (%d of %d times)", what, self._count, CONFLICTS)
             return
         times = "still" if self.rested is not None else f"{CONFLICTS} times in a row"
-        self._write()
+        self._write(self._clock(), silent=True)
         raise InUse(f"{what} ({times}): stop the other one, or take a token of your own")
 
     def calm(self) -> None:
@@ -83,20 +91,22 @@ class Rivals:
         self._count = 0
         self._rows.clear()
 
-    def _read(self) -> datetime | None:
+    def _read(self) -> tuple[datetime | None, bool]:
+        """When we stopped, and whether nothing was said since."""
         if self._file is None:
-            return None
+            return None, False
         try:
-            return datetime.fromtimestamp(float(json.loads(self._file.read_text(encoding="utf-8"))), UTC)
-        except (OSError, ValueError, TypeError, OverflowError):
-            return None
+            note = json.loads(self._file.read_text(encoding="utf-8"))
+            return datetime.fromtimestamp(float(note["stopped"]), UTC), note["silent"] is True
+        except (OSError, ValueError, TypeError, KeyError, OverflowError):
+            return None, False
 
-    def _write(self) -> None:
+    def _write(self, stopped: datetime, *, silent: bool) -> None:
         """A full disk costs two more tries."""
         if self._file is None:
             return
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file.write_text(json.dumps(self._clock().timestamp()), encoding="utf-8")
+            self._file.write_text(json.dumps({"stopped": stopped.timestamp(), "silent": silent}), encoding="utf-8")
         except OSError as error:
             _log.warning("%s cannot be written: %s", self._file, error.strerror)

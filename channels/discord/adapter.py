@@ -30,6 +30,7 @@ from channels.contract import (
 from channels.discord import Settings, render
 from channels.discord.client import Wire
 from channels.discord.client_line import Line
+from channels.discord.doubles import Doubles
 from channels.discord.failures import Refused
 from channels.discord.frames import Pace
 from channels.discord.inbound import Body, moment
@@ -39,6 +40,7 @@ from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Reject
 from channels.fetching import brought, plain_name
 from channels.proving import proved
 from channels.resting import Rest
+from channels.rivals import Rivals
 
 UNKNOWN_CHANNEL, UNKNOWN_MESSAGE, ASLEEP = 10003, 10008, 50083  # JSON error codes
 _ADDRESS = re.compile(r"(\d{1,20})(?:/(\d{1,20}))?")
@@ -69,6 +71,7 @@ class Discord:
         self._line: Line | None = None  # until it is taken to listen on
         self._direct: dict[str, str] = {}  # person -> the direct conversation with them
         self._rest = Rest()
+        self._rivals = Rivals(options.state, options.clock)
         self.capabilities = replace(CAPABILITIES, revise=None) if options.streaming == "off" else CAPABILITIES
 
     @property
@@ -94,7 +97,8 @@ class Discord:
 
     async def receive(self, context: ChannelContext) -> None:
         line, self._line = self._line, None
-        await Listening(self._wire, context, self._account, self._presses, self._clock).run(self._gateway, line)
+        doubles = Doubles(self._rivals, self._account)
+        await Listening(self._wire, context, self._account, self._presses, self._clock, doubles).run(self._gateway, line)
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
         return render.render(outbound)
@@ -113,6 +117,7 @@ class Discord:
             match part.kind:
                 case "post" | "file":
                     paths = [Path(path) for path in frozen.get("paths", ())]
+                    self._rivals.send(key)
                     sent = await self._wire.post(channel, body | {"nonce": key, "enforce_nonce": True}, paths)
                     return _receipt(sent, "f" if part.kind == "file" else "")
                 case "edit":

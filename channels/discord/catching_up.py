@@ -12,6 +12,7 @@ from channels.cleaning import cleaned
 from channels.contract import Address, Arrival, ChannelContext, ChatId, Cursor
 from channels.discord import history, inbound
 from channels.discord.client import Wire
+from channels.discord.doubles import Doubles
 from channels.discord.failures import Refused
 from channels.discord.frames import Frame
 from channels.discord.history import OVERLAP, Missed
@@ -32,9 +33,17 @@ class CatchUp:
     guilds that did not tell of themselves yet."""
 
     def __init__(
-        self, wire: Wire, context: ChannelContext, memory: Memory, aside: Quarantine, deliver: Deliver, group: asyncio.TaskGroup
+        self,
+        wire: Wire,
+        context: ChannelContext,
+        memory: Memory,
+        looks: tuple[Quarantine, Doubles],
+        deliver: Deliver,
+        group: asyncio.TaskGroup,
     ) -> None:
-        self._wire, self._context, self._memory, self._aside, self._deliver, self._group = wire, context, memory, aside, deliver, group
+        """``looks``: at rows nobody can read, and at those that a second ohmo may have said."""
+        self._wire, self._context, self._memory, self._deliver, self._group = wire, context, memory, deliver, group
+        self._aside, self._doubles = looks
         self.absent: set[str] = set()
         self.waiting: dict[str, list[Frame]] = {}
         self._slots = asyncio.Semaphore(READERS)
@@ -120,6 +129,8 @@ class CatchUp:
             if known is not None:
                 await self._context.missed(f"{refused}. What was said on Discord while ohmo was away may be missing.")
             return
+        for row in missed.said:
+            self._doubles.missed(row)
         self._order(channel, missed)
         arrivals = self._arrivals(channel, missed, edits=known is not None)
         await self._confess(channel, missed)

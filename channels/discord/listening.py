@@ -13,6 +13,7 @@ from channels.discord import inbound
 from channels.discord.catching_up import CatchUp
 from channels.discord.client import Wire
 from channels.discord.client_line import Line
+from channels.discord.doubles import Doubles
 from channels.discord.failures import Over, Refused, Unreachable, object_of
 from channels.discord.frames import Frame
 from channels.discord.inbound import Body, Malformed, Spot
@@ -34,8 +35,8 @@ _PLACES = frozenset({"CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREA
 class Listening:
     """One ``receive``: gateway connections one after the other, until one of them cannot be followed by the next at once."""
 
-    def __init__(self, wire: Wire, context: ChannelContext, account: str, presses: Presses, clock: Clock) -> None:
-        self._wire, self._context, self._presses, self._clock = wire, context, presses, clock
+    def __init__(self, wire: Wire, context: ChannelContext, account: str, presses: Presses, clock: Clock, doubles: Doubles) -> None:
+        self._wire, self._context, self._presses, self._clock, self._doubles = wire, context, presses, clock, doubles
         self._memory = Memory(account, clock)
         self._aside = Quarantine(context.state / "malformed")
         self._session: Session | None = None
@@ -50,7 +51,7 @@ class Listening:
         self._memory.known.load(await self._context.cursor("places"))
         try:
             async with asyncio.TaskGroup() as group:
-                catch_up = CatchUp(self._wire, self._context, self._memory, self._aside, self._deliver, group)
+                catch_up = CatchUp(self._wire, self._context, self._memory, (self._aside, self._doubles), self._deliver, group)
                 while True:
                     began = time.monotonic()
                     line = line or await self._dial(gateway)
@@ -96,6 +97,8 @@ class Listening:
         while True:
             frames = await line.frames(1.0)
             ready: dict[str, list[Frame]] = {}
+            for data in [frame.data for frame in frames if frame.data is not None and frame.event == "MESSAGE_CREATE"]:
+                self._doubles.live(data)  # before anything of it is stored
             for frame in frames:
                 if frame.data is None:
                     self._pass_over(f"a frame {frame.event} that cannot be read", frame.raw)

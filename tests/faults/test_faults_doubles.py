@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from channels.contract import Address, ChatId
+from channels.contract import Address, ChatId, Inbound
 from ohmo.gateway.switchboard import LISTENS, PROBE, Switchboard
 from tests.faults.daemon import until
 from tests.faults.houses import House
@@ -127,3 +127,55 @@ async def test_of_two_houses_on_one_bot_one_stops_after_three_conflicts_and_trie
         await rests.speaks()
         await holds("it hears again", lambda: rests.house.heard == 1)
         assert [one.text for one in await rig.visible() if one.by_bot] == ["kept until the other one is gone"]
+
+
+async def question(rig: Any, text: str, *houses: Running) -> Address:
+    """Said to the bot, and heard by all of them; where."""
+    await rig.says(text)
+
+    def heard() -> list[list[Inbound]]:
+        return [[said for said in one.house.told if isinstance(said, Inbound) and text in said.text] for one in houses]
+
+    await holds(f"all of them hear {text}", lambda: all(heard()))
+    return heard()[0][0].address
+
+
+async def answer(rig: Any, house: Running, text: str, at: Address) -> None:
+    await house.house.posts(text, at)
+
+    async def seen() -> bool:
+        return any(one.by_bot and text in one.text for one in await rig.visible())
+
+    await until(f"{text} is seen", seen)
+
+
+@pytest.mark.fault(51)
+@pytest.mark.parametrize("on", ["discord"])
+async def test_of_two_houses_that_both_answer_the_younger_one_stops_and_tries_once_in_five_minutes(tmp_path: Path, on: str) -> None:
+    async with street(on, tmp_path) as (rig, houses):
+        one = await houses.builds("one")
+        await one.becomes("connected")
+        two = await houses.builds("two")
+        await two.becomes("connected")
+        for count in (1, 2, 3):
+            assert two.state == "connected"
+            at = await question(rig, f"question {count}", one, two)
+            for house, name in ((one, "one"), (two, "two")):
+                await answer(rig, house, f"{name} says {count}", at)
+        await two.becomes("conflict")
+        assert "another ohmo answers with this" in two.detail
+        assert "3 times in a row" in two.detail
+        await two.house.posts("kept until the other one is gone", at)
+        for count in (4, 5):
+            at = await question(rig, f"question {count}", one)
+            await answer(rig, one, f"one says {count}", at)
+            await two.tries()
+            await two.becomes("conflict")
+            assert "still" in two.detail
+        assert one.state == "connected"
+        assert await two.house.waiting() == ["kept until the other one is gone"]
+        await one.leaves()
+        await two.tries()
+        await two.speaks()
+        await question(rig, "and now?", two)
+        assert "kept until the other one is gone" in [shown.text for shown in await rig.visible() if shown.by_bot]

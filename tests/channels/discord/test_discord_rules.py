@@ -136,6 +136,15 @@ async def nonce(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
     assert (await api(discord, http, "POST", f"/channels/{ADA}/messages", body))[1]["id"] != first
 
 
+async def echo(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
+    ws = await gateway(discord, http)
+    await until(ws, "GUILD_CREATE")
+    await api(discord, http, "POST", f"/channels/{ADA}/messages", {"content": "x", "nonce": "k.0"})
+    assert (await until(ws, "MESSAGE_CREATE"))["d"]["nonce"] == "k.0"
+    (row,) = (await api(discord, http, "GET", f"/channels/{ADA}/messages?limit=1"))[1]
+    assert "nonce" not in row
+
+
 async def own(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
     message = await discord.says("mine")
     assert (await api(discord, http, "PATCH", f"/channels/{ADA}/messages/{message}", {"content": "yours"}))[0] == 403
@@ -203,7 +212,7 @@ async def limits(discord: DiscordRig, http: aiohttp.ClientSession) -> None:
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
-        token, identify, intents, resume, starts, ending, heartbeat, length, components, nonce, own, history, interactions, commands, files, signed,
+        token, identify, intents, resume, starts, ending, heartbeat, length, components, nonce, echo, own, history, interactions, commands, files, signed,
         asleep, limits,
     )
 }  # fmt: skip

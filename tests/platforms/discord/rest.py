@@ -150,6 +150,8 @@ class Rest:
             more["attachments"] = [self.world.store(*call.files[index]) for index in sorted(call.files)]
         content = str(body.get("content") or "").strip()
         self._ring(content, body.get("allowed_mentions"), channel)
+        if nonce is not None and self.rules.echo:
+            more["nonce"] = nonce
         row = self.world.add(channel, BOT, content, **more)
         if nonce is not None:
             self.world.nonces[channel.id, str(nonce)] = (self.world.clock(), row["id"])

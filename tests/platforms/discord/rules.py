@@ -36,6 +36,7 @@ class Rules:
     length         Create Message: content of 1 to 2000 characters (50006 when there is nothing to show)
     components     Component reference: five rows, five buttons each, label 80, custom_id 1 to 100 and unique
     nonce          Create Message: nonce of at most 25 characters; with enforce_nonce an equal one of the past minutes gives that message
+    echo           Create Message, nonce: "Value will appear in the Message Create event"; no history keeps it
     own            Edit Message: another's message cannot be edited (50005)
     history        Get Channel Messages: limit 1 to 100; after gives the next ones, the newest of them first
     interactions   Receiving and responding: three seconds to the first answer (10062), one answer (40060), follow-ups only after it
@@ -56,6 +57,7 @@ class Rules:
     length: bool = True
     components: bool = True
     nonce: bool = True
+    echo: bool = True
     own: bool = True
     history: bool = True
     interactions: bool = True

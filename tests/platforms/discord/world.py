@@ -154,7 +154,8 @@ class World:
     # what is said
 
     def add(self, channel: Channel, author: Body, content: str, **more: Any) -> Body:
-        number = more.pop("id", None) or self.snowflake()
+        """``nonce`` appears in the event and is not kept (Create Message)."""
+        number, told = more.pop("id", None) or self.snowflake(), {"nonce": more.pop("nonce")} if "nonce" in more else {}
         message: Body = {
             "id": number, "channel_id": channel.id, "author": author, "content": content, "timestamp": _iso(self.clock()), "edited_timestamp": None,
             "tts": False, "mention_everyone": False, "mentions": [], "mention_roles": [], "attachments": [], "embeds": [], "pinned": False,
@@ -164,7 +165,7 @@ class World:
             channel.asleep = False
             self.dispatch("THREAD_UPDATE", self.object(channel), "guild")
         channel.messages[number], channel.last = message, number
-        self.dispatch("MESSAGE_CREATE", self.event(message), self._kind(channel))
+        self.dispatch("MESSAGE_CREATE", self.event(message) | told, self._kind(channel))
         return message
 
     def says(self, text: str, chat: str, person: str = "ada", topic: str | None = None, mention: bool = True, **more: Any) -> Body:

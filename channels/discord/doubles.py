@@ -1,0 +1,68 @@
+"""A second ohmo on the same bot: Discord gives every event to both and tells neither, so both answer, and each sees what the other one says.
+
+Source: Gateway, "Sharding" (several sessions of one token are allowed); Create Message, ``nonce``: "Value will appear in the Message Create event"."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from channels.discord.failures import object_of
+from channels.discord.inbound import Body, chat_of, id_of, moment
+from channels.discord.memory import number_of
+from channels.rivals import Rivals
+
+PLACES = 1_000  # in which somebody spoke last
+_WHAT = "Discord: another ohmo answers with this token"
+
+
+@dataclass(slots=True)
+class _Round:
+    """What was answered since somebody spoke in a place: the first post of each, 0: none."""
+
+    ours: int = 0
+    theirs: int = 0
+    row: str = ""  # of the other one
+
+
+class Doubles:
+    """Of one connection. A conflict is lost by the one whose answer comes second, so of two only one leaves."""
+
+    def __init__(self, rivals: Rivals, account: str) -> None:
+        self._rivals, self._account = rivals, account
+        self._rounds: OrderedDict[str, _Round] = OrderedDict()
+
+    def live(self, data: Body) -> None:
+        """MESSAGE_CREATE, in the order of the gateway. Raises InUse."""
+        chat, number = chat_of(data), number_of(id_of(data.get("id")))
+        if not chat or number is None:
+            return
+        if not self._is_ours(data):
+            before = self._rounds.pop(chat, None)
+            if before is not None and before.ours and not before.theirs:
+                self._rivals.calm()
+            self._rounds[chat] = _Round()
+            while len(self._rounds) > PLACES:
+                self._rounds.popitem(last=False)
+        elif (here := self._rounds.get(chat)) is not None or self._rivals.rested is not None:
+            self._judge(here or _Round(), data.get("nonce"), number)
+
+    def _judge(self, here: _Round, nonce: object, number: int) -> None:
+        judged = here.ours and here.theirs
+        if self._rivals.sent(nonce):
+            here.ours = here.ours or number
+        elif self._rivals.said(nonce, moment(str(number))):
+            here.theirs, here.row = here.theirs or number, here.row or str(nonce).partition(".")[0]
+            if self._rivals.rested is not None:
+                self._rivals.conflict(_WHAT)
+        if not judged and 0 < here.theirs < here.ours:
+            self._rivals.conflict(_WHAT, here.row)
+
+    def missed(self, row: Body) -> None:
+        """A row of history, which has no nonce: after a stop, what our account said while we were silent. Raises InUse."""
+        number = number_of(id_of(row.get("id")))
+        if number is not None and self._is_ours(row) and self._rivals.silent_at(moment(str(number))):
+            self._rivals.conflict(_WHAT)
+
+    def _is_ours(self, row: Body) -> bool:
+        return object_of(row.get("author")).get("id") == self._account

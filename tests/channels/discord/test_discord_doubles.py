@@ -1,0 +1,139 @@
+"""A second ohmo on the same bot is known by what it says; a script, a former life, another bot and our own echo are not taken for one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from channels.contract import Address, ChatId, Options, Outbound
+from channels.discord.adapter import Discord
+from channels.errors import InUse
+from channels.testing import FakeContext
+from ohmo.ids import IdSource
+from tests.conformance.channels.stage import live, texts
+from tests.platforms.discord.rig import QUICK, DiscordRig, rig
+from tests.platforms.discord.world import BOT, DIRECT
+
+ADA = DIRECT["dm:ada"]
+HERE = Address("discord", BOT["id"], ChatId(ADA))
+new_id = IdSource()
+
+
+@pytest.fixture
+async def discord() -> AsyncIterator[DiscordRig]:
+    async with rig() as made:
+        yield made
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> FakeContext:
+    return FakeContext(tmp_path)
+
+
+def channel(discord: DiscordRig, context: FakeContext) -> Discord:
+    return discord.channel(options=Options(state=context.state), pace=QUICK)
+
+
+async def posts(discord: DiscordRig, nonce: str | None) -> None:
+    """Somebody with our token does."""
+    body: dict[str, Any] = {"content": "an answer"} | ({"nonce": nonce} if nonce is not None else {})
+    headers = {"Authorization": f"Bot {discord.server.token}"}
+    async with (
+        aiohttp.ClientSession() as http,
+        http.post(f"{discord.server.url}/channels/{ADA}/messages", json=body, headers=headers) as response,
+    ):
+        assert response.status == 200
+
+
+async def answers(made: Discord) -> None:
+    (part,) = made.render(Outbound(HERE, "our answer"))
+    await made.send(part, f"{new_id()}.0")
+
+
+def rested(context: FakeContext, *, silent: bool) -> None:
+    (context.state / "conflict.json").write_text(json.dumps({"stopped": time.time() - 600, "silent": silent}))
+
+
+async def test_the_one_whose_answer_comes_second_three_times_stops(discord: DiscordRig, context: FakeContext) -> None:
+    made = channel(discord, context)
+    async with live(made, context) as task:
+        for count in (1, 2, 3):
+            await discord.says(f"question {count}")
+            await texts(context, count, task)
+            await posts(discord, f"{new_id()}.0")
+            await answers(made)
+        with pytest.raises(InUse, match=r"another ohmo answers with this token \(3 times in a row\)"):
+            await asyncio.wait_for(task, 20)
+
+
+async def test_the_one_whose_answer_comes_first_stays(discord: DiscordRig, context: FakeContext) -> None:
+    made = channel(discord, context)
+    async with live(made, context) as task:
+        for count in (1, 2, 3, 4):
+            await discord.says(f"question {count}")
+            await texts(context, count, task)
+            await answers(made)
+            await posts(discord, f"{new_id()}.0")
+        await discord.says("still there?")
+        await texts(context, 5, task)
+
+
+@pytest.mark.parametrize("who", ["a script", "a script with nonces", "a former life", "ourselves in many parts"])
+async def test_others_that_speak_for_our_account_are_no_conflict(discord: DiscordRig, context: FakeContext, who: str) -> None:
+    former = [f"{new_id()}.0" for _ in range(4)]  # rows of a life that was killed while they were on their way
+    await asyncio.sleep(0.002)  # the next millisecond
+    made = channel(discord, context)
+    async with live(made, context) as task:
+        for count in (1, 2, 3, 4):
+            await discord.says(f"question {count}")
+            await texts(context, count, task)
+            match who:
+                case "a script":
+                    await posts(discord, None)
+                case "a script with nonces":
+                    await posts(discord, f"report-{count}")
+                case "a former life":
+                    await posts(discord, former.pop())
+                case _:
+                    await answers(made)
+            await answers(made)
+        await discord.says("still there?")
+        await texts(context, 5, task)
+    assert not (context.state / "conflict.json").exists()
+
+
+@pytest.mark.parametrize("silent", [True, False])
+async def test_after_a_stop_what_our_account_said_meanwhile_ends_the_try_before_anything_is_stored(
+    discord: DiscordRig, context: FakeContext, silent: bool
+) -> None:
+    async with live(channel(discord, context), context) as task:
+        await discord.says("hello")
+        await texts(context, 1, task)
+    discord.server.world.sessions.clear()  # nothing can be resumed: only the history tells, and it keeps no nonces
+    rested(context, silent=silent)
+    await discord.says("who answers?")
+    await posts(discord, f"{new_id()}.0")
+    async with live(channel(discord, context), context) as task:
+        if silent:
+            with pytest.raises(InUse, match=r"another ohmo answers with this token \(still\)"):
+                await asyncio.wait_for(task, 20)
+            assert [message.text for message in context.messages] == ["hello"]
+        else:  # we spoke since: it may be ours
+            assert await texts(context, 2, task) == ["hello", "who answers?"]
+
+
+async def test_after_a_stop_one_word_of_the_other_one_is_enough(discord: DiscordRig, context: FakeContext) -> None:
+    rested(context, silent=False)
+    async with live(channel(discord, context), context) as task:
+        await discord.says("hello")
+        await texts(context, 1, task)
+        await posts(discord, f"{new_id()}.0")
+        with pytest.raises(InUse, match="still"):
+            await asyncio.wait_for(task, 20)
