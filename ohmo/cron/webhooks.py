@@ -103,14 +103,19 @@ def key_of(hook: Webhook, headers: Mapping[str, str], body: bytes) -> str:
     return hashlib.sha256(given.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def fill(template: str, body: bytes) -> str:
-    """A field that is not there is empty."""
+def fill(template: str, body: bytes, *, framed: bool = False) -> str:
+    """A field that is not there is empty. ``framed``: further lines of what came are indented, so that none can pass for one of ours."""
     text = body.decode("utf-8", "replace")
     try:
         data: object = json.loads(text)
     except (ValueError, RecursionError):
         data = None
-    return _FIELD.sub(lambda found: text[:_SHOWN] if found[1] == "body" else _field(data, found[1].split(".")), template)
+
+    def value(found: re.Match[str]) -> str:
+        said = text[:_SHOWN] if found[1] == "body" else _field(data, found[1].split("."))
+        return "\n    ".join(said.splitlines()) if framed else said
+
+    return _FIELD.sub(value, template)
 
 
 def _field(data: object, path: Sequence[str]) -> str:
@@ -123,7 +128,10 @@ def _field(data: object, path: Sequence[str]) -> str:
             return ""
     if isinstance(data, str):
         return data[:_SHOWN]
-    return "" if data is None else json.dumps(data, ensure_ascii=False)[:_SHOWN]
+    try:
+        return "" if data is None else json.dumps(data, ensure_ascii=False)[:_SHOWN]
+    except RecursionError:  # nested as deep as it could just be read
+        return ""
 
 
 def wake_of(hook: Webhook, key: str, body: bytes, clock: Clock, place: Address | None) -> Wake:
@@ -136,7 +144,7 @@ def wake_of(hook: Webhook, key: str, body: bytes, clock: Clock, place: Address |
     terms = Terms(hook.name, hook.rules, (), hook.deadline, hook.when, hook.role, hook.to, place)
     return Wake(
         key=f"hook:{hook.name}:{key}", origin="hook", place=Address("house", "local", ChatId(thread)), deliver=None,
-        person=f"hook:{hook.name}", prompt=f"{fill(hook.prompt, body)}\n\n{about})", at=clock(), terms=terms,
+        person=f"hook:{hook.name}", prompt=f"{fill(hook.prompt, body, framed=True)}\n\n{about})", at=clock(), terms=terms,
     )  # fmt: skip
 
 
