@@ -13,6 +13,10 @@ from ohmo.permissions.shell import Shell
 from ohmo.permissions.shell.further import RUNNERS, goes_further
 
 _MOST = 1500
+# Characters that a reader does not see, or that turn round what stands behind them (UAX 9, tag characters, C0 and C1 but for line feed and tab).
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
+)
 _TWO_WORDS = word_set(
     """git npm pnpm yarn bun cargo go docker podman kubectl pip pip3 uv apt apt-get systemctl gh glab make poetry helm
         terraform brew dotnet"""
@@ -23,10 +27,15 @@ _ALWAYS_WHOLE = word_set(
 )
 
 
+def visible(text: str) -> str:
+    """With what nobody sees written out (``\\u202e``): a command has to look as it is, at every door."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
 def title_of(call: ToolCall) -> str:
     """One line: the tool and what it is about."""
     about = next((str(call.arguments[key]) for key in ("command", "file_path", "url", "path", "pattern") if call.arguments.get(key)), "")
-    line = about.strip().split("\n")[0]
+    line = visible(about.strip().split("\n")[0])
     return f"{call.name}: {line[:117] + '...' if len(line) > 120 else line}" if line else call.name
 
 
@@ -44,7 +53,7 @@ def detail_of(call: ToolCall, context: CallContext, ruling: Ruling) -> str:
 
 def argument(name: str, value: Json) -> str:
     """As CommonMark that nothing in ``value`` can leave: it stays what was asked about, whatever it imitates."""
-    text = value if isinstance(value, str) else str(value)
+    text = visible(value if isinstance(value, str) else str(value))
     if not text:
         return f"{name}: (empty)"  # an Edit that takes something away says so
     cut = len(text) - _MOST
