@@ -32,6 +32,9 @@ MEDIA = "media"
 _NAME, _STAMP, _SUFFIX = "ohmo-", "%Y%m%dT%H%M%SZ", ".tar.gz"
 _SQLITE = b"SQLite format 3\0"
 _CHUNK = 1 << 20
+_LIST = 64 << 20  # bytes of the list of what an archive holds
+_EXTENDED = 64 << 10  # bytes of an extended header (POSIX pax), which the reader takes into memory whole
+_NAMES = 128 << 20  # bytes of all names together
 
 
 class BackupError(StoreError):
@@ -217,13 +220,15 @@ def _compare(database: Path, rows: Mapping[str, int]) -> None:
 
 def _extract(path: Path, folder: Path) -> dict[str, Any]:
     try:
+        with path.open("rb") as raw, gzip.open(raw) as packed:
+            _look_through(cast("BinaryIO", packed), shutil.disk_usage(folder).free)
         with path.open("rb") as raw, gzip.open(raw) as packed, tarfile.open(fileobj=cast("BinaryIO", packed), mode="r|") as tar:
-            for member in _members(tar, shutil.disk_usage(folder).free):
+            for member in _members(tar):
                 tar.extract(member, folder, filter="data")
         told: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise BackupError("no such file" if error.filename == str(path) else "it has no list of what it holds") from error
-    except (tarfile.TarError, EOFError, gzip.BadGzipFile, ValueError, OSError) as error:
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, ValueError, RecursionError, OSError) as error:
         raise BackupError(f"{path.name} is no whole backup ({str(error) or type(error).__name__})") from error
     if not isinstance(told, dict) or not isinstance(told.get("files"), dict) or not isinstance(told.get("rows"), dict):  # pyright: ignore[reportUnknownMemberType]
         raise BackupError("its list of what it holds cannot be read")
@@ -233,17 +238,50 @@ def _extract(path: Path, folder: Path) -> dict[str, Any]:
     return found
 
 
-def _members(tar: tarfile.TarFile, room: int) -> Iterator[tarfile.TarInfo]:
-    """``room``: bytes it may become. Raises BackupError for what we never write: an archive may come from anywhere."""
+def _look_through(packed: BinaryIO, room: int) -> None:
+    """Before anything of an archive is read as one: that it cannot fill the memory or the disk, however small it is packed. ``room``: bytes it may
+    become. Header by header (POSIX pax, "ustar Interchange Format" and "pax Extended Header"). Raises BackupError, tarfile.TarError, ValueError."""
+    names, more = _NAMES, dict[bytes, bytes]()
+    while (block := packed.read(tarfile.BLOCKSIZE)).strip(b"\0"):
+        member = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        extended = member.type == tarfile.XHDTYPE and not more
+        if not (extended or member.type in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE)):
+            raise BackupError(f"it holds {member.name!r}, which no backup of ohmo holds")
+        size, name = int(more.get(b"size", member.size)), more.get(b"path", member.name.encode("utf-8", "surrogateescape"))
+        names -= len(block) + (size if extended else 0)
+        if size < 0 or names < 0 or (extended and size > _EXTENDED) or (name == MANIFEST.encode() and size > _LIST):
+            raise BackupError("it names more than any backup of ohmo does")
+        padded = size + -size % tarfile.BLOCKSIZE
+        if extended:
+            more = _records(packed.read(padded)[:size])
+            continue
+        more, room = {}, room - size
+        if room < 0:
+            raise BackupError("unpacked it is larger than the free space of the disk")
+        while padded and (read := packed.read(min(padded, _CHUNK))):
+            padded -= len(read)
+
+
+def _records(data: bytes) -> dict[bytes, bytes]:
+    """Of an extended header: ``LENGTH KEY=VALUE\\n`` each. Raises BackupError, ValueError."""
+    found: dict[bytes, bytes] = {b"": b""}  # one header never follows another
+    while data:
+        length = int(data.partition(b" ")[0])
+        key, _, value = data[:length].partition(b" ")[2].removesuffix(b"\n").partition(b"=")
+        if length < 5 or key.startswith(b"GNU.sparse"):
+            raise BackupError("it holds a file with holes, which no backup of ohmo holds")
+        found[key], data = value, data[length:]
+    return found
+
+
+def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Raises BackupError for what we never write: an archive may come from anywhere."""
     known, seen = {MANIFEST, DATABASE, *FILES, *FOLDERS, MEDIA}, set[str]()
     for member in tar:
         parts = PurePosixPath(member.name).parts
         plain = (member.isfile() or member.isdir()) and not member.issparse()
         if not parts or parts[0] not in known or ".." in parts or not plain or member.name in seen:
             raise BackupError(f"it holds {member.name!r}, which no backup of ohmo holds")
-        room -= member.size
-        if room < 0:
-            raise BackupError("unpacked it is larger than the free space of the disk")
         seen.add(member.name)
         yield member
 

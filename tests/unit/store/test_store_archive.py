@@ -8,6 +8,7 @@ import json
 import os
 import sqlite3
 import stat
+import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
@@ -221,3 +222,60 @@ def test_an_archive_made_to_hurt_is_refused_before_it_is_unpacked(kind: str, hom
     with pytest.raises(StoreError, match=r"larger than the free space|which no backup of ohmo holds"):
         restore(path, home, NOW)
     assert sorted(entry.name for entry in home.iterdir()) == ["evil.tar.gz"]
+
+
+def header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
+    member = tarfile.TarInfo(name)
+    member.size, member.type = size, kind
+    return member.tobuf(tarfile.GNU_FORMAT)
+
+
+def pax(record: bytes) -> bytes:
+    line = next(found for n in range(len(record) + 3, len(record) + 12) if len(found := b"%d %s\n" % (n, record)) == n)
+    return header("x", len(line), tarfile.XHDTYPE) + line.ljust(-(-len(line) // 512) * 512, b"\0")
+
+
+LONG, END = 80 << 20, b"\0" * 1024  # bytes no reader may take into memory because a header says so
+HURTS = {
+    "an extended header": lambda: header("x", LONG, tarfile.XHDTYPE) + b"\0" * LONG,
+    "a global one": lambda: header("x", LONG, tarfile.XGLTYPE) + b"\0" * LONG,
+    "a long name": lambda: header("x", LONG, tarfile.GNUTYPE_LONGNAME) + b"\0" * LONG,
+    "a list": lambda: header("manifest.json", LONG) + b"\0" * LONG,
+    "a list under another name": lambda: pax(b"path=manifest.json") + header("SOUL.md", LONG) + b"\0" * LONG,
+    "a size said later": lambda: pax(b"size=%d" % (1 << 50)) + header("SOUL.md", 0) + END,
+    "a size below nothing": lambda: pax(b"size=-512") + header("SOUL.md", 0) + END,
+    "headers of headers": lambda: pax(b"mtime=1") * 3_000 + header("SOUL.md", 0) + END,
+    "a device": lambda: header("SOUL.md", 0, tarfile.CHRTYPE) + END,
+    "a deep list": lambda: header("manifest.json", 200_000) + (b"[" * 200_000).ljust(200_192, b"\0") + END,
+}
+FRUGAL = """
+import resource, sys
+from pathlib import Path
+from ohmo.store.archive import wrong_with
+here = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (here + (48 << 20), here + (48 << 20)))
+assert wrong_with(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("what", HURTS)
+def test_a_small_archive_fills_neither_memory_nor_disk(what: str, home: Path) -> None:
+    path = home / "evil.tar.gz"
+    path.write_bytes(gzip.compress(HURTS[what](), 1))
+    with pytest.raises(StoreError, match="nothing was changed"):
+        restore(path, home, NOW)
+    assert sorted(entry.name for entry in home.iterdir()) == ["evil.tar.gz"]
+    ran = subprocess.run([sys.executable, "-c", FRUGAL, str(path)], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_names_of_every_length_and_script_come_back(home: Path) -> None:
+    names = ["memory/" + "d" * 120 + "/" + "n" * 200, "memory/Größe 大小 \U0001f600.md", "memory/" + "/".join(["x" * 30] * 20) + "/y"]
+    for name in names:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(name)
+    path = make_backup(home, None, home / "backups", NOW).path
+    for name in names:
+        (home / name).unlink()
+    restore(path, home, NOW)
+    assert [(home / name).read_text() for name in names] == names
