@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sysconfig
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,19 @@ def test_the_pod_meets_the_restricted_standard_and_asks_for_what_the_readme_says
     assert container["readinessProbe"]["exec"]["command"] == ["ohmo", "status", "--check", "ready"]
     assert pod["terminationGracePeriodSeconds"] >= 30
     assert yaml(KUBERNETES / "namespace.yaml")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_nobody_calls_in_and_no_command_gets_the_machines_credentials_from_the_cloud() -> None:
+    spec = yaml(KUBERNETES / "network.yaml")["spec"]
+    assert (set(spec["policyTypes"]), spec["ingress"]) == ({"Ingress", "Egress"}, [])
+    blocks = {one["ipBlock"]["cidr"]: one["ipBlock"]["except"] for one in spec["egress"][0]["to"] if "ipBlock" in one}
+    for address in ("169.254.169.254", "169.254.170.2", "169.254.170.23", "168.63.129.16", "100.100.100.200"):
+        assert any(ip_address(address) in ip_network(closed) for closed in blocks["0.0.0.0/0"]), address
+    assert all(ip_network(closed).subnet_of(ip_network(cidr)) for cidr, found in blocks.items() for closed in found)  # type: ignore[arg-type]
+
+
+def test_a_file_with_tokens_is_not_committed_by_accident() -> None:
+    assert {".env", "*.env"} <= set((ROOT / ".gitignore").read_text(encoding="utf-8").splitlines())
 
 
 def test_the_configuration_in_the_cluster_loads(tmp_path: Path) -> None:
