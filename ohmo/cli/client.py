@@ -172,17 +172,17 @@ class Client:
         return self._remote or str(self._path)
 
 
-def connect(remote: str | None, environ: Mapping[str, str] = os.environ, *, patience: float = 0.0) -> Client:
+def connect(remote: str | None, environ: Mapping[str, str] = os.environ, *, patience: float = 0.0, timeout: float = 30.0) -> Client:
     """The daemon of this home, or the one at ``remote`` (http or https) with the token in ``OHMO_TOKEN``. Raises OhmoError."""
     if remote is None:
-        return Client(path=find_home(environ).socket(), patience=patience)
+        return Client(path=find_home(environ).socket(), patience=patience, timeout=timeout)
     parts = urllib.parse.urlsplit(remote)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise OhmoError(f"--remote {remote}: expected an address such as http://127.0.0.1:7717")
     token = environ.get("OHMO_TOKEN", "").strip()
     if not token:
         raise OhmoError("--remote needs the daemon's token: put the content of its run/token into OHMO_TOKEN")
-    return Client(remote=remote, token=token, patience=patience)
+    return Client(remote=remote, token=token, patience=patience, timeout=timeout)
 
 
 def _encoded(body: Mapping[str, object]) -> bytes:

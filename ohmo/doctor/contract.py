@@ -13,6 +13,7 @@ from channels.record import record
 from ohmo.config.home import Home
 from ohmo.config.load import Config
 from ohmo.doctor.machine import Machine
+from ohmo.service.contract import Standing
 
 State = Literal["ok", "note", "warning", "problem", "skipped"]
 Json = dict[str, Any]
@@ -28,9 +29,21 @@ class Finding:
 
 
 @record
+class Kept:
+    """Who keeps the daemon of this home. ``stale``: what is installed is not what would be installed now. ``broken``: why nobody can tell."""
+
+    manager: str = ""
+    installed: bool = False
+    stale: bool = False
+    standing: Standing | None = None
+    broken: str = ""
+
+
+@record
 class Ground:
     """What one examination looks at. ``config`` None: it cannot be read, ``mistakes`` says why. ``ask``: GET of the local API, None when nobody
-    answers. ``holder``: the pid in the lock of the home when somebody holds it, else None."""
+    answers. ``holder``: the pid in the lock of the home when somebody holds it, else None. ``kept`` None: somebody else than ohmo keeps it (a container).
+    ``upgrade``: how far an upgrade is that nobody works on; empty: there is none."""
 
     home: Home
     environ: Mapping[str, str]
@@ -43,7 +56,26 @@ class Ground:
     machine: Machine
     now: datetime
     version: str
+    kept: Kept | None = None
+    upgrade: str = ""
     patience: float = 30.0  # seconds one live check may take
+
+    @property
+    def closed(self) -> bool:
+        """The home is there, and not for us to look at."""
+        return self.home.root.is_dir() and not self.machine.may_read(self.home.root)
+
+    @property
+    def not_ours(self) -> str:
+        """Why nothing in the home is ours to mend; empty when it is."""
+        root = self.home.root
+        if not root.exists():
+            return ""
+        if not root.is_dir():
+            return "it is not a folder"
+        if (owner := root.stat().st_uid) != self.machine.user:
+            return f"it belongs to user {owner}"
+        return "it belongs to another program" if not self.closed and self.home.foreign() else ""
 
     @property
     def database(self) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,8 +17,9 @@ from ohmo.config.home import Home, find_home
 from ohmo.config.load import load
 from ohmo.contracts.errors import ConfigError, OhmoError
 from ohmo.discovery import scan
-from ohmo.doctor.contract import Check, Finding, Ground, Json, problem, skipped
+from ohmo.doctor.contract import Check, Finding, Ground, Json, Kept, problem, skipped
 from ohmo.doctor.machine import Machine
+from ohmo.service.undoing import FOLDER, Undoing
 
 
 @record
@@ -42,6 +44,7 @@ def survey(
     file: Path | None = None,
     machine: Machine | None = None,
     now: datetime | None = None,
+    kept: Callable[[], Kept | None] = lambda: None,
 ) -> Ground:
     """Reads, and changes nothing. Raises ConfigError only when there is no home to look at."""
     home = find_home(environ)
@@ -56,9 +59,11 @@ def survey(
         config = load(file, environ=environ, manifests=manifests or None)
     except ConfigError as error:
         mistakes += tuple(str(error).splitlines())
+    undoing = Undoing(Path(ohmo.__file__).parents[1].with_name(FOLDER))
     return Ground(
-        home=home, environ=environ, config=config, mistakes=mistakes, manifests=manifests, broken=broken, ask=ask, holder=holder(home),
-        machine=machine or Machine(), now=now or datetime.now(UTC), version=ohmo.__version__,
+        home=home, environ=environ, config=config, mistakes=mistakes, manifests=manifests, broken=broken, ask=functools.cache(ask),
+        holder=holder(home), machine=machine or Machine(), now=now or datetime.now(UTC), version=ohmo.__version__, kept=kept(),
+        upgrade=undoing.stage() if undoing.alone() else "",
     )  # fmt: skip
 
 
@@ -89,6 +94,9 @@ def mend(ground: Ground, results: Sequence[Result], again: Callable[[], Ground])
     done: dict[str, str] = {}
     for one in results:
         if one.check.mend is not None and one.finding.state in ("warning", "problem", "note") and one.finding.next:
+            if ground.not_ours:
+                done[one.check.name] = f"left as it is: {ground.home.root}: {ground.not_ours}"
+                continue
             try:
                 done[one.check.name] = one.check.mend(ground)
             except (OSError, OhmoError) as error:
@@ -109,6 +117,8 @@ def _wanted(check: Check, only: Sequence[str]) -> bool:
 def _look(check: Check, ground: Ground, *, live: bool) -> Finding:
     if check.live and not live:
         return skipped("asked only with --live")
+    if ground.closed and check.name.partition(".")[0] != "machine" and check.name not in ("home.folder", "home.owner"):
+        return skipped("the home is closed to you; see home.owner")
     try:
         return check.examine(ground)
     except OSError as error:

@@ -13,6 +13,7 @@ from dataclasses import field
 from pathlib import Path
 
 from channels.record import record
+from ohmo.assembly.cgroup import memory_share
 
 
 def _program(name: str) -> bool:
@@ -56,6 +57,10 @@ def _may_write(path: Path) -> bool:
     return os.access(path, os.W_OK)
 
 
+def _may_read(path: Path) -> bool:
+    return os.access(path, os.R_OK | os.X_OK)
+
+
 def _port_is_free(host: str, port: int) -> bool:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -69,7 +74,8 @@ def _port_is_free(host: str, port: int) -> bool:
 
 @record
 class Machine:
-    """``room``: bytes and file entries left at a path. ``memory``: the text of /proc/meminfo, empty elsewhere than on Linux."""
+    """``room``: bytes and file entries left at a path. ``memory``: the text of /proc/meminfo, empty elsewhere than on Linux; ``memory_share``: how much
+    of the limit of a container or a unit is used, None without one."""
 
     python: tuple[int, int] = sys.version_info[:2]
     encoding: str = field(default_factory=sys.getfilesystemencoding)
@@ -81,4 +87,6 @@ class Machine:
     memory: Callable[[], str] = _memory
     port_is_free: Callable[[str, int], bool] = _port_is_free
     may_write: Callable[[Path], bool] = _may_write
+    may_read: Callable[[Path], bool] = _may_read
+    memory_share: Callable[[], float | None] = memory_share
     user: int = field(default_factory=os.geteuid)

@@ -67,8 +67,14 @@ class Background:
     def installed(self) -> bool:
         return self._record.exists()
 
+    def stale(self) -> bool:
+        return self.installed() and self._record.read_text(encoding="utf-8") != self._text()
+
+    def _text(self) -> str:
+        return json.dumps({"manager": "background", "command": self._plan.command, "path": self._plan.search_path}, indent=2)
+
     def install(self) -> list[str]:
-        text = json.dumps({"manager": "background", "command": self._plan.command, "path": self._plan.search_path}, indent=2)
+        text = self._text()
         before = self._record.read_text(encoding="utf-8") if self.installed() else ""
         if before == text:
             return [f"unchanged {self._record}"]
@@ -127,9 +133,8 @@ class Background:
         daemon = found.get("daemon") if isinstance(found.get("daemon"), int) else None
         alone = not self.supervised()
         if alone and state in ("running", "starting") and self._daemon() is not None:
-            return Standing(
-                "running", daemon, int(found.get("restarts", 0)), "its supervisor was killed; `ohmo service start` gives it a new one"
-            )
+            why = "its supervisor was killed; `ohmo service start` gives it a new one"
+            return Standing("running", daemon, int(found.get("restarts", 0)), why, alone=True)
         if alone and state not in ("failed", "stopped"):
             state, daemon, detail = "stopped", None, "the supervisor and the daemon were killed; ohmo service start"
         return Standing(state, daemon, int(found.get("restarts", 0)), detail)

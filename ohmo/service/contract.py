@@ -67,12 +67,13 @@ State = Literal["running", "starting", "restarting", "stopped", "failed", "not i
 
 @record
 class Standing:
-    """How the service is. ``detail``: one line, why it is so."""
+    """How the service is. ``detail``: one line, why it is so. ``alone``: the daemon runs, but whoever should start it again was killed."""
 
     state: State
     pid: int | None = None
     restarts: int = 0
     detail: str = ""
+    alone: bool = False
 
 
 @record
@@ -90,6 +91,10 @@ class Manager(Protocol):
     def name(self) -> str: ...
 
     def installed(self) -> bool: ...
+
+    def stale(self) -> bool:
+        """What is installed is not what ``install`` would write now."""
+        ...
 
     def install(self) -> list[str]:
         """Idempotent; starts nothing. Returns lines for the person."""

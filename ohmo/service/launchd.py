@@ -50,8 +50,14 @@ class Launchd:
     def installed(self) -> bool:
         return self._file.exists()
 
+    def stale(self) -> bool:
+        return self.installed() and self._file.read_text(encoding="utf-8") != self._text()
+
+    def _text(self) -> str:
+        return plistlib.dumps(plist(self._plan)).decode()
+
     def install(self) -> list[str]:
-        data = plistlib.dumps(plist(self._plan)).decode()
+        data = self._text()
         before = self._file.read_text(encoding="utf-8") if self._file.exists() else ""
         if before == data:
             return [f"unchanged {self._file}"]

@@ -92,7 +92,7 @@ ProtectKernelTunables=yes
 RemoveIPC=yes
 KeyringMode=private
 DevicePolicy=closed
-# no namespaces: the sandbox for tools is then the one of Landlock and seccomp
+# no namespaces: nothing in it can make one, bubblewrap neither
 RestrictNamespaces=yes
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
 # what @sandbox holds, by name, because older systemd does not know that group
@@ -165,11 +165,17 @@ class Systemd:
     def installed(self) -> bool:
         return self._file.exists()
 
+    def stale(self) -> bool:
+        return self.installed() and self._file.read_text(encoding="utf-8") != self._text()
+
+    def _text(self) -> str:
+        return unit(self._plan, system=self._system, of_root=self._system and only_roots(self._plan.python))
+
     def install(self) -> list[str]:
         said: list[str] = []
         if self._system:
             said += self._make_user()
-        text = unit(self._plan, system=self._system, of_root=self._system and only_roots(self._plan.python))
+        text = self._text()
         before = self._file.read_text(encoding="utf-8") if self._file.exists() else ""
         self._refuse_foreign(before)
         if before == text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 from collections.abc import Generator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ _NETWORK = {
     *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "beegfs", "gpfs", "glusterfs", "ncpfs"),
     *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.rclone", "fuse.davfs2"),
 }
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")  # space, tab, line feed and backslash; every other letter stands as it is
 
 
 def network_file_system(path: Path, mountinfo: str) -> str | None:
@@ -26,7 +29,7 @@ def network_file_system(path: Path, mountinfo: str) -> str | None:
         parts = fields.split(" ")
         if len(parts) < 5 or not rest:
             continue
-        point = Path(parts[4].encode().decode("unicode_escape"))
+        point = Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), parts[4]))
         depth = len(point.parts)
         if (path == point or point in path.parents) and depth >= best:
             best, kind = depth, rest.split(" ")[0]

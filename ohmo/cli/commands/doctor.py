@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from ohmo.doctor.contract import Kept
 
 _MARK = {"ok": "ok      ", "note": "note    ", "warning": "warning ", "problem": "problem ", "skipped": "skipped "}
 
@@ -44,7 +50,7 @@ def COMMAND(  # noqa: N802 - the name every command file exports
             around = surroundings()
         except ConfigError:
             around = dict(os.environ)  # the check home.env_mode or home.env says why, and what to do
-        return survey(around, ask, file=file)
+        return survey(around, ask, file=file, kept=lambda: _kept(around))
 
     first = ground()
     results = examine(first, live=live, only=only)
@@ -70,3 +76,24 @@ def COMMAND(  # noqa: N802 - the name every command file exports
         told = f"{len(results)} checks: " + ", ".join(some(counted[state], state) for state in ("problem", "warning", "note"))
         click.echo(f"{told}, {counted['skipped']} skipped" + ("" if live else "; --live also asks the model and the platforms"))
     ctx.exit(1 if counted["problem"] else 0)
+
+
+def _kept(environ: Mapping[str, str]) -> Kept | None:
+    """Who keeps the daemon of this home; None: a container engine does."""
+    from ohmo.config.home import find_home
+    from ohmo.contracts.errors import OhmoError
+    from ohmo.doctor.contract import Kept
+    from ohmo.service.choice import Machine, choose
+    from ohmo.service.systemd import SYSTEM_HOME
+
+    if environ.get("OHMO_SERVICE") == "container":
+        return None
+    home = find_home(environ)
+    machine = Machine(sys.platform, Path("/"), environ, os.geteuid())
+    try:
+        found = choose(machine, Path(sys.executable), home, system=home.root == SYSTEM_HOME / ".ohmo" and machine.booted_by_systemd)
+        if not found.installed():
+            return Kept(found.name)
+        return Kept(found.name, installed=True, stale=found.stale(), standing=found.standing())
+    except (OhmoError, OSError) as error:  # TimeoutError is an OSError
+        return Kept(broken=str(error))

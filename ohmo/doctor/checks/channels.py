@@ -101,9 +101,11 @@ def _twins(ground: Ground) -> Finding:
     return ok()
 
 
-def _rows(ground: Ground) -> dict[str, Any] | None:
-    status = ground.ask("/api/v1/status") if ground.holder is not None else None
-    return dict(status["channels"]) if status is not None else None
+def _rows(ground: Ground) -> dict[str, Any] | Finding:
+    if ground.holder is None:
+        return skipped("no daemon is running")
+    status = ground.ask("/api/v1/status")
+    return dict(status["channels"]) if status is not None else skipped("the daemon does not answer; see daemon.answers")
 
 
 def _state(name: str, title: str, states: tuple[str, ...], step: Callable[[str], str]) -> Check:
@@ -111,8 +113,8 @@ def _state(name: str, title: str, states: tuple[str, ...], step: Callable[[str],
 
     def examine(ground: Ground) -> Finding:
         rows = _rows(ground)
-        if rows is None:
-            return skipped("no daemon is running")
+        if isinstance(rows, Finding):
+            return rows
         found = [(label, row) for label, row in rows.items() if row["state"] in states]
         if not found:
             return ok()
@@ -124,8 +126,8 @@ def _state(name: str, title: str, states: tuple[str, ...], step: Callable[[str],
 
 def _quiet(ground: Ground) -> Finding:
     rows = _rows(ground)
-    if rows is None:
-        return skipped("no daemon is running")
+    if isinstance(rows, Finding):
+        return rows
     slow = [label for label, row in rows.items() if row["state"] == "starting"]
     return warning(f"{', '.join(slow)}: still starting", "ask again in a minute; then ohmo logs --level warning") if slow else ok()
 

@@ -50,7 +50,10 @@ def _owner(ground: Ground) -> Finding:
     owner = root.stat().st_uid
     if owner == ground.machine.user:
         return ok()
-    return problem(f"{root} belongs to user {owner}, you are {ground.machine.user}", f"sudo chown -R {ground.machine.user} {root}")
+    return problem(
+        f"{root} belongs to user {owner}, you are {ground.machine.user}",
+        f"ask as that user: sudo -u '#{owner}' ohmo doctor; or, when it should be yours: sudo chown -R {ground.machine.user} {root}",
+    )
 
 
 def _open_to_others(path: Path) -> bool:

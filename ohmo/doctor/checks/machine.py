@@ -8,6 +8,7 @@ from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, warn
 
 LEAST_FILES = 256
 LEAST_MEMORY = 200 * 1024  # KiB
+LEAST_SHARE = 0.85  # of a limit; from there on the daemon runs one turn at a time
 _AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB", re.MULTILINE)
 
 
@@ -32,6 +33,8 @@ def _files(ground: Ground) -> Finding:
 
 
 def _memory(ground: Ground) -> Finding:
+    if (share := ground.machine.memory_share()) is not None and share >= LEAST_SHARE:
+        return warning(f"{share:.0%} of the memory that this container or unit may use is used", "give it more, or run less in it")
     found = _AVAILABLE.search(ground.machine.memory())
     if found is None or int(found[1]) >= LEAST_MEMORY:
         return ok()
@@ -78,7 +81,6 @@ CHECKS = (
     _program("bash", "the Bash tool cannot run anything", "apt install bash", needed=True),
     _program("git", "no checkpoints and no worktrees", "apt install git"),
     _program("rg", "searching big folders is slow", "apt install ripgrep"),
-    _program("bwrap", "commands can be shut in less tightly", "apt install bubblewrap"),
     _module("uvloop", "every message costs more time", "pip install uvloop"),
     Check("machine.traces", "traces can be sent where they are wanted", _traces),
 )

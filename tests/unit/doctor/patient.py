@@ -12,10 +12,11 @@ from typing import Any
 from ohmo.config import starter
 from ohmo.config.channels import RawChannel
 from ohmo.config.home import Home
-from ohmo.doctor.contract import Ground
+from ohmo.doctor.contract import Ground, Kept
 from ohmo.doctor.examination import survey
 from ohmo.doctor.machine import Machine
 from ohmo.failpoints import inert
+from ohmo.service.contract import Standing
 from ohmo.store.archive import make_backup
 from ohmo.store.health import create
 from ohmo.store.schema import MIGRATIONS
@@ -52,12 +53,15 @@ class Patient:
             "python": (3, 12), "encoding": "utf-8", "has_program": lambda name: True, "has_module": lambda name: True,
             "room": lambda path: (10 * 2**30, 10**6), "open_files": lambda: 1024, "mounts": lambda: "", "memory": lambda: "MemAvailable: 9000000 kB\n",
             "port_is_free": lambda host, port: True, "user": os.geteuid(), "may_write": lambda path: True,
+            "may_read": lambda path: True, "memory_share": lambda: None,
         }  # fmt: skip
         self.status: dict[str, Any] | None = {
             "ready": True, "version": "", "warnings": [], "model": "fake-1", "provider": "openai", "turns_parked": 0,
             "channels": {"telegram": dict(CHANNEL), "web": dict(CHANNEL)},
         }  # fmt: skip
         self.deaf = False  # somebody holds the home and does not answer
+        self.kept: Kept | None = Kept("background process", installed=True, standing=Standing("running", 4711))
+        self.upgrade = ""
         self.broken: tuple[str, ...] = ()
         self.raw: list[RawChannel] = []  # channels beside those of the file
         self.write("config.yaml", CONFIG.replace("@WORK", str(self.work)))
@@ -90,7 +94,14 @@ class Patient:
         found = survey(self.environ, ask, machine=Machine(**self.machine), now=self.now)
         if found.config is not None and self.raw:
             found = replace(found, config=replace(found.config, channels=(*found.config.channels, *self.raw)))
-        return replace(found, holder="4711" if self.status is not None else None, broken=self.broken, patience=20.0)
+        return replace(
+            found,
+            holder="4711" if self.status is not None else None,
+            broken=self.broken,
+            patience=20.0,
+            kept=self.kept,
+            upgrade=self.upgrade,
+        )
 
 
 def channel(patient: Patient, name: str, **fields: object) -> None:

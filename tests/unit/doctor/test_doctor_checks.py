@@ -8,15 +8,19 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ohmo.config.channels import RawChannel
 from ohmo.config.models import ChannelPolicy
 from ohmo.contracts.cron import JobBody, JobSpec
-from ohmo.doctor.examination import checks, examine, mend
+from ohmo.doctor.contract import Finding, Kept
+from ohmo.doctor.examination import checks, examine, mend, survey
+from ohmo.service.contract import Standing
 from ohmo.store.codec import write_job
 from ohmo.store.inspection import problem
 
@@ -97,6 +101,10 @@ def alone(then: Break | None = None) -> Break:
             then(patient)
 
     return do
+
+
+def kept(**fields: Any) -> Break:
+    return lambda patient: setattr(patient, "kept", Kept("background process", installed=True, **fields))
 
 
 def gone(patient: Patient) -> None:
@@ -206,7 +214,6 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     "machine.bash": (without("bash"), "apt install bash", frozenset()),
     "machine.git": (without("git"), "apt install git", frozenset()),
     "machine.rg": (without("rg"), "apt install ripgrep", frozenset()),
-    "machine.bwrap": (without("bwrap"), "apt install bubblewrap", frozenset()),
     "machine.uvloop": (without_module("uvloop"), "pip install uvloop", frozenset()),
     "machine.traces": (
         lambda p: (p.environ.update(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:4318"), without_module("opentelemetry.sdk")(p)),
@@ -219,6 +226,12 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     "model.chain": (edit("fallback: [second]}", "fallback: [same]}\n  same: {provider: openai, base_url: \"http://127.0.0.1:1\", models: [fake-1]}"), "remove same",
                     frozenset()),
     "model.wire": (edit("http://127.0.0.1:1", "http://gateway.example"), "https://", frozenset()),
+    "service.asked": (kept(broken="systemctl: no answer"), "ohmo service status", frozenset()),
+    "service.installed": (lambda p: setattr(p, "kept", Kept("background process")), "ohmo service install", frozenset()),
+    "service.current": (kept(stale=True), "ohmo service install", frozenset()),
+    "service.state": (kept(standing=Standing("failed", detail="exit code 78")), "ohmo service logs", frozenset()),
+    "service.keeper": (kept(standing=Standing("running", 4711, alone=True)), "ohmo service start", frozenset()),
+    "service.upgrade": (lambda p: setattr(p, "upgrade", "installing"), "ohmo service stop", frozenset()),
     "daemon.running": (alone(), "ohmo run", frozenset()),
     "daemon.answers": (lambda p: setattr(p, "deaf", True), "kill 4711", frozenset()),
     "daemon.ready": (said(ready=False), "ohmo logs", frozenset()),
@@ -317,3 +330,73 @@ def test_mending_changes_nothing_of_the_healthy(patient: Patient) -> None:
     mend(ground, examine(ground), patient.ground)
     assert stamps(patient.home.root) == before
     assert problem(patient.home.database) is None
+
+
+def finding(patient: Patient, name: str) -> Finding:
+    return next(one.finding for one in examine(patient.ground()) if one.check.name == name)
+
+
+def foreign(patient: Patient) -> None:
+    for name in ("ohmo.db", "config.yaml", "SOUL.md"):
+        (patient.home.root / name).unlink()
+    patient.write("gateway.json", "{}")
+
+
+@pytest.mark.parametrize("broken", [foreign, machine(user=os.geteuid() + 1)])
+def test_nothing_is_mended_in_a_home_that_is_somebody_elses(patient: Patient, broken: Break) -> None:
+    broken(patient)
+    patient.home.root.chmod(0o755)
+    before = {path: path.stat().st_mode for path in patient.home.root.rglob("*")}
+    ground = patient.ground()
+    results = mend(ground, examine(ground), patient.ground)
+    assert {path: path.stat().st_mode for path in patient.home.root.rglob("*")} == before
+    assert patient.home.root.stat().st_mode & 0o777 == 0o755
+    assert "left as it is" in next(one.mended for one in results if one.check.name == "home.mode")
+
+
+def test_whoever_may_not_look_into_the_home_hears_of_that_alone_and_not_that_nobody_runs(patient: Patient) -> None:
+    patient.machine.update(user=os.geteuid() + 1, may_read=lambda path: False)
+    assert wanting(patient) - USUAL == {"home.owner"}
+    assert "ask as that user: sudo -u '#" in finding(patient, "home.owner").next
+    assert "closed to you" in finding(patient, "daemon.running").text
+
+
+def test_a_daemon_that_does_not_answer_is_asked_once(patient: Patient) -> None:
+    asked: list[str] = []
+    patient.deaf = True
+    ground = patient.ground()
+    found = survey(patient.environ, asked.append, now=patient.now)
+    found = replace(found, holder="4711", machine=ground.machine)
+    rows = {one.check.name: one.finding for one in examine(found)}
+    assert asked == ["/api/v1/status"]
+    assert rows["daemon.answers"].state == "problem"
+    assert "does not answer" in rows["channels.connected"].text
+
+
+def test_lines_of_the_log_that_were_lost_long_ago_are_no_longer_told(patient: Patient) -> None:
+    event = {"at": (patient.now - timedelta(days=3)).isoformat(), "level": "warning", "event": "log.lost", "lines": 7}
+    patient.write("logs/ohmo.jsonl", json.dumps(event) + "\n")
+    assert finding(patient, "log.lost").state == "ok"
+
+
+def test_what_is_usual_in_a_container_is_not_told_as_wrong(patient: Patient) -> None:
+    patient.environ["OHMO_SERVICE"] = "container"
+    patient.config("cron:", 'control: {listen: "0.0.0.0:7717"}\ncron:')
+    patient.kept = None
+    assert wanting(patient) <= USUAL
+
+
+def test_a_container_that_has_no_memory_left_is_found_whatever_its_machine_has(patient: Patient) -> None:
+    patient.machine["memory_share"] = lambda: 0.9
+    assert "90%" in finding(patient, "machine.memory").text
+
+
+@pytest.mark.parametrize(
+    ("stage", "runs", "step"),
+    [("keeping", True, "upgrade again"), ("trying", True, "ask again in two minutes"), ("trying", False, "returns")],
+)
+def test_an_interrupted_upgrade_is_told_with_what_comes_next(patient: Patient, stage: str, runs: bool, step: str) -> None:
+    patient.upgrade = stage
+    if not runs:
+        patient.status = None
+    assert step in finding(patient, "service.upgrade").next

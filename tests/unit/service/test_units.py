@@ -16,7 +16,7 @@ import pytest
 from ohmo.config.home import Home
 from ohmo.service.background import Background
 from ohmo.service.choice import Machine, choose
-from ohmo.service.contract import Plan, Ran, ServiceFailed, reason_in, search_path
+from ohmo.service.contract import Manager, Plan, Ran, ServiceFailed, reason_in, search_path
 from ohmo.service.launchd import LABEL, Launchd, plist
 from ohmo.service.systemd import Systemd, quoted, read_standing, system_plan, unit
 
@@ -104,6 +104,22 @@ def test_installing_twice_changes_nothing_and_tells_how_to_outlive_the_session(t
     text = (tmp_path / "units" / "ohmo.service").read_text()
     assert "TOKEN" not in text
     assert "API_KEY" not in text
+
+
+@pytest.mark.parametrize("kind", ["systemd", "launchd", "background"])
+def test_what_was_installed_from_another_place_is_stale(tmp_path: Path, kind: str) -> None:
+    def manager(plan: Plan) -> Manager:
+        inner = Background(plan, {})
+        if kind == "background":
+            return inner
+        return Systemd(plan, Hands(), {}, system=False, units=tmp_path) if kind == "systemd" else Launchd(plan, Hands({}), tmp_path, inner)
+
+    plan = plan_of(tmp_path)
+    (plan.home.root / "run").mkdir(parents=True, exist_ok=True)
+    assert not manager(plan).stale()
+    manager(plan).install()
+    assert not manager(plan).stale()
+    assert manager(Plan(Path("/elsewhere/bin/python"), plan.home, plan.user_home, plan.search_path)).stale()
 
 
 def test_a_unit_of_another_home_is_not_overwritten(tmp_path: Path) -> None:

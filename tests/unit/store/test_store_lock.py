@@ -50,6 +50,7 @@ MOUNTS = """22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 40 22 0:35 / /mnt/share rw,relatime shared:20 - nfs4 server:/export rw
 41 40 0:36 / /mnt/share/local rw,relatime - tmpfs tmpfs rw
 42 22 0:37 / /mnt/with\\040space rw,relatime master:1 - fuse.sshfs host:/ rw
+43 22 0:38 / /mnt/größe rw,relatime - cifs //host/x rw
 torn line
 """
 
@@ -63,6 +64,7 @@ torn line
         ("/mnt/share/local/z", None),
         ("/mnt/shared", None),
         ("/mnt/with space/h", "fuse.sshfs"),
+        ("/mnt/größe/h", "cifs"),
     ],
 )
 def test_a_network_file_system_is_recognised(path: str, kind: str | None) -> None:
