@@ -33,8 +33,10 @@ from channels.fetching import brought, plain_name
 from channels.lights import Lights
 from channels.proving import proved
 from channels.resting import Rest
+from channels.rivals import Rivals
 from channels.slack import Settings, render
 from channels.slack.client import Pace, Refused, Wire, need
+from channels.slack.doubles import Doubles, key_of
 from channels.slack.history import next_cursor
 from channels.slack.inbound import Body, moment, order
 from channels.slack.listening import Listening
@@ -74,6 +76,7 @@ class Slack:
         self._slashes = Slashes()
         self._wire = Wire(settings.bot_token, settings.app_token, settings.api_url, self._pace)
         self._names = Names(self._wire)
+        self._doubles = Doubles(self._wire, Rivals(options.state, options.clock))
         self._account = ""
         self._user = ""
         self._bot = ""
@@ -106,7 +109,12 @@ class Slack:
                 _log.info("slack: the status of %s stays: %s", light, error)
         await self._lights.forget()
         await Listening(
-            self._wire, context, (self._account, self._user, self._bot), self._names, self._options, (self._slashes, self._streams)
+            self._wire,
+            context,
+            (self._account, self._user, self._bot),
+            self._names,
+            self._options,
+            (self._slashes, self._streams, self._doubles),
         ).run()
 
     def render(self, outbound: Outbound) -> tuple[Part, ...]:
@@ -132,14 +140,14 @@ class Slack:
         body["channel"] = await self._chat(str(body["channel"]))
         match part.kind:
             case "post":
-                # Message metadata: invisible, kept through edits, and readable again by find().
-                body["metadata"] = {"event_type": "ohmo", "event_payload": {"key": key}}
+                body["metadata"] = self._doubles.metadata(key)
+                self._doubles.sends(key)
                 return await self._post(body, key)
             case "edit" | "delete" if _is_whispered(part.target):
                 return await self._whispered_again(body, part)
             case "edit":
                 if self._native:  # a stream had none; from now on find() does not take it for one that was just begun
-                    body["metadata"] = {"event_type": "ohmo", "event_payload": {"key": key}}
+                    body["metadata"] = self._doubles.metadata(key)
                 edited = await self._streams.update(body, str(part.target))
                 return _receipt("chat.update", edited, once=False)
             case "delete":
@@ -172,7 +180,7 @@ class Slack:
             for row in cast("list[Body]", page.get("messages") or []):
                 if row.get("user") not in {self._user, None}:
                     continue
-                if _key(row) == key or (
+                if key_of(row) == key or (
                     streamed
                     and "metadata" not in row
                     and "subtype" not in row
@@ -286,7 +294,9 @@ class Slack:
             shown = {name: body[name] for name in ("text", "blocks", "mrkdwn") if name in body}
             await self._wire.respond(url, {"response_type": "ephemeral"} | shown)
             return Receipt(MessageId(f"{_WHISPERED}{key}"))
-        return _receipt("chat.postMessage", sent, once=True)
+        receipt = _receipt("chat.postMessage", sent, once=True)
+        self._doubles.shown(str(body["channel"]), receipt.message)
+        return receipt
 
     async def _whispered_again(self, body: Body, part: Part) -> Receipt:
         """``replace_original`` and ``delete_original`` are all that can be done to such an answer, as long as its address lives."""
@@ -350,9 +360,3 @@ def _body(part: Part) -> Body:
 def _receipt(method: str, sent: Body, *, once: bool) -> Receipt:
     ts = need(method, sent, "ts", once=once)
     return Receipt(MessageId(ts), moment(ts))
-
-
-def _key(row: Body) -> object:
-    metadata = cast("Body", row.get("metadata") or {})
-    payload = cast("Body", metadata.get("event_payload") or {})
-    return payload.get("key") if metadata.get("event_type") == "ohmo" else None

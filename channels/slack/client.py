@@ -61,6 +61,8 @@ class Pace:
     connect: float = 10.0  # one TCP connection, and one Socket Mode handshake up to Slack's hello
     ping: float = 5.0  # between pings; a half-open socket is noticed after four
     upload: float = 300.0  # the bytes of one file, one way
+    echo: float = 3.0  # a post of ours may come back sooner than the answer that names it
+    look: float = 5.0  # between two questions whose post it was
 
 
 @record

@@ -43,9 +43,10 @@ class Missed:
 class History:
     """Reads, as slowly as Slack wants it: a rate limit is waited for, nothing is given up for it."""
 
-    def __init__(self, wire: Wire, user: str) -> None:
-        self._wire = wire
-        self._user = user
+    def __init__(self, wire: Wire, user: str, metadata: bool) -> None:
+        """``metadata``: rows of ours show theirs."""
+        self._wire, self._user = wire, user
+        self._more: dict[str, str | int | bool] = {"include_all_metadata": True} if metadata else {}
 
     async def conversations(self) -> list[Conversation]:
         """users.conversations: those we are a member of; direct messages first."""
@@ -105,7 +106,7 @@ class History:
         rows: list[Body] = []
         cursor = "first"
         for _ in range(PAGES):
-            page = await self._ask(method, channel=chat, oldest=oldest, limit=PAGE, cursor=_next(cursor), **more)
+            page = await self._ask(method, channel=chat, oldest=oldest, limit=PAGE, cursor=_next(cursor), **more, **self._more)
             rows += [row for row in _rows(page, "messages") if isinstance(row.get("ts"), str)]
             cursor = next_cursor(page)
             if not cursor:

@@ -18,6 +18,7 @@ from channels.quarantine import Quarantine
 from channels.slack import inbound
 from channels.slack.client import Feed, Frame, Wire
 from channels.slack.courtesies import Courtesies
+from channels.slack.doubles import Doubles
 from channels.slack.history import Conversation, History, Missed
 from channels.slack.inbound import Body, Malformed, Place, order
 from channels.slack.memory import Memory, Names
@@ -37,17 +38,17 @@ class Listening:
     """One ``receive``: from the first hello until the connection is gone."""
 
     def __init__(
-        self, wire: Wire, context: ChannelContext, who: tuple[str, str, str], names: Names, options: Options, known: tuple[Slashes, Streams]
+        self, wire: Wire, context: ChannelContext, who: tuple[str, str, str], names: Names, options: Options, known: tuple[Slashes, Streams, Doubles]
     ) -> None:  # fmt: skip
         """``who``: our team's id, our bot's user id and its bot id."""
         self._wire, self._context, self._clock, self._invited = wire, context, options.clock, options.invited
-        self._names, (self._slashes, self._streams) = names, known
+        self._names, (self._slashes, self._streams, self._doubles) = names, known
         self._courtesies = Courtesies(wire, options.about, Lights(context.state, "untitled.json"))
         self._memory = Memory()
         self._place = Place(
             who[0], who[1], options.clock, names.known, self._memory.follows, self._memory.topic_of, self._slashes.is_order, who[2]
         )  # fmt: skip
-        self._history = History(wire, who[1])
+        self._history = History(wire, who[1], self._doubles.looks_back)
         self._listed = False  # until the conversations are known every chat waits
         self._behind: dict[str, Conversation | None] = {}  # chats whose catch-up is not done
         self._backlog: dict[str, list[Frame]] = {}  # their live envelopes, unacknowledged
@@ -60,6 +61,7 @@ class Listening:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._catch_up(), name="slack catch-up")
                     group.create_task(self._courtesies.run(), name="slack courtesies")
+                    group.create_task(self._doubles.run(), name="slack doubles")
                     await self._live(feed)
             except BaseExceptionGroup as failed:
                 failure = _first(failed)
@@ -160,6 +162,8 @@ class Listening:
         row = cast("Body", event)
         if row.get("type") not in {"message", "app_mention"} or row.get("subtype") in {"message_changed", "message_deleted"}:
             return ""
+        if self._place.user == row.get("user"):
+            self._doubles.echo(str(row.get("channel", "")), row)
         return self._note_row(str(row.get("channel", "")), row)
 
     def _note_row(self, chat: str, row: Body) -> str:
@@ -215,6 +219,7 @@ class Listening:
             return
         for row in missed.ours:
             self._note_row(chat.id, row)
+            self._doubles.judge(row, inbound.moment(row["ts"]))
         await self._names.learn(set[str]().union(*(_people(row) for row in missed.said + missed.edited)))
         arrivals = self._arrivals(chat, missed)
         await self._confess(chat, missed)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from channels.contract import Address, ChatId, Inbound
+from channels.slack.client import Pace
 from ohmo.gateway.switchboard import LISTENS, PROBE, Switchboard
 from tests.faults.daemon import until
 from tests.faults.houses import House
@@ -178,4 +179,38 @@ async def test_of_two_houses_that_both_answer_the_younger_one_stops_and_tries_on
         await two.tries()
         await two.speaks()
         await question(rig, "and now?", two)
+        assert "kept until the other one is gone" in [shown.text for shown in await rig.visible() if shown.by_bot]
+
+
+@pytest.mark.fault(51, on="slack")
+async def test_of_two_houses_on_one_slack_app_the_younger_one_stops_and_tries_once_in_five_minutes(tmp_path: Path) -> None:
+    async with street("slack", tmp_path) as (rig, houses):
+        rig.pace = Pace(echo=0.2, look=0.05)
+        one = await houses.builds("one")
+        await one.becomes("connected")
+        at = await question(rig, "hello", one)
+        two = await houses.builds("two")
+        await two.becomes("connected")
+        rig.server.spread = True  # each hears a part, as Slack has it
+        count = 0
+        while two.state != "conflict":
+            count += 1
+            await answer(rig, one, f"one says {count}", at)
+            assert count < 50, "nobody stops"
+        assert "another ohmo answers with this app" in two.detail
+        assert "3 times in a row" in two.detail
+        await two.house.posts("kept until the other one is gone", at)
+        for count in (1, 2):
+            await answer(rig, one, f"one goes on {count}", await question(rig, f"question {count}", one))
+            await two.tries()
+            await two.becomes("conflict")
+            assert "still" in two.detail
+        assert one.state == "connected"
+        assert not [said for said in two.house.told if isinstance(said, Inbound) and "question" in said.text], "it takes nothing meanwhile"
+        assert await two.house.waiting() == ["kept until the other one is gone"]
+        await one.leaves()
+        await two.tries()
+        await two.becomes("connected")
+        await question(rig, "and now?", two)
+        await two.speaks()
         assert "kept until the other one is gone" in [shown.text for shown in await rig.visible() if shown.by_bot]

@@ -20,12 +20,13 @@ class SlackRig:
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        self.pace: Pace | None = None  # unless a channel is given one
 
     def settings(self) -> dict[str, Any]:
         return {"bot_token": BOT_TOKEN, "app_token": APP_TOKEN, "api_url": self.server.url}
 
     def channel(self, *, options: Options | None = None, pace: Pace | None = None) -> Slack:
-        return Slack(Settings(**self.settings()), options or Options(), pace)
+        return Slack(Settings(**self.settings()), options or Options(), pace or self.pace)
 
     async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
         words = escape(text)

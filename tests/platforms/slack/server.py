@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -80,6 +81,8 @@ class Server(Surfaces):
         self.revoked = False
         self.app_revoked = False
         self.refuse_sockets = False
+        self._dice = random.Random(1)
+        self.spread = False  # Using Socket Mode, "Using multiple connections": each payload may go to any of them; else to the newest
         self._tickets: dict[str, float] = {}
         self._uploads: dict[str, str] = {}
         self._changed = asyncio.Event()
@@ -374,7 +377,8 @@ class Server(Surfaces):
 
     def _push(self, envelope: Envelope) -> None:
         """To one of the open connections; an event nobody acknowledges in time comes again, at once, after a minute, after five."""
-        link = next((link for link in reversed(self.links) if not link.retiring and not link.deaf and not link.ws.closed), None)
+        lively = [link for link in reversed(self.links) if not link.retiring and not link.deaf and not link.ws.closed]
+        link = (self._dice.choice(lively) if self.spread else lively[0]) if lively else None
         self.sent.append(dict(envelope.body))
         if link is not None:
             link.waiting[envelope.body["envelope_id"]] = envelope

@@ -107,6 +107,9 @@ async def metadata_is_shown_on_request(slack: SlackRig, http: aiohttp.ClientSess
     assert row["metadata"] == metadata
     (row,) = (await form(slack, http, "conversations.history", channel="C0GROUP"))["messages"]
     assert "metadata" not in row
+    ends = {"channel": "C0GROUP", "oldest": row["ts"], "latest": row["ts"]}
+    assert (await form(slack, http, "conversations.history", **ends))["messages"] == []
+    assert (await form(slack, http, "conversations.history", **ends, inclusive="1"))["messages"] == [row]
 
 
 async def history_hides_replies(slack: SlackRig, http: aiohttp.ClientSession) -> None:

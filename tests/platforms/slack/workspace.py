@@ -268,7 +268,8 @@ class Workspace:
 
     def _page(self, rows: list[Row], args: Row) -> Row:
         oldest, latest = float(args.get("oldest") or 0), float(args.get("latest") or 1e12)
-        rows = [row for row in rows if oldest < float(row["ts"]) < latest]
+        both = str(args.get("inclusive", "0")).lower() in {"1", "true"}  # "Include messages with oldest or latest timestamps in results"
+        rows = [row for row in rows if oldest < (ts := float(row["ts"])) < latest or (both and ts in (oldest, latest))]
         start = int(base64.b64decode(args["cursor"]).decode()) if args.get("cursor") else 0
         end = start + min(int(args.get("limit") or 100), self.rules.page)
         more = end < len(rows)
