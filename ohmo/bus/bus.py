@@ -12,7 +12,7 @@ import structlog
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.bus.events import EventStream
-from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Accepted, CursorSave, Seat, ThreadSettings
 
@@ -52,7 +52,8 @@ class MessageBus:
 
     @property
     def crowded(self) -> bool:
-        """More comes in just now than is stored."""
+        """More comes in just now than is stored. Jobs that are due do not count: no platform waits for their acknowledgement, and to begin late
+        is what they must not."""
         return self._on_the_way >= CROWD
 
     async def publish(
@@ -64,14 +65,15 @@ class MessageBus:
         if arrivals:  # a cursor alone is no message
             self._failpoint("inbound.received")
         batch = Batch(tuple(arrivals), cursor, settings, asyncio.get_running_loop().create_future())
-        self._on_the_way += 1
+        waited_for = int(not all(isinstance(one, Wake) and one.occurrence is not None for one in arrivals))
+        self._on_the_way += waited_for
         try:
             await self.inbound.put(batch)
             if self._stopped:
                 self._refuse()
             found = await batch.stored
         finally:
-            self._on_the_way -= 1
+            self._on_the_way -= waited_for
         if arrivals:
             self._failpoint("inbound.stored")
             if self._acknowledged is not None:

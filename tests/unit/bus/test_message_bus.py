@@ -15,12 +15,15 @@ import pytest
 from channels.contract import Address, ChatId, Inbound, MessageId, Person, PersonId
 from channels.errors import Unavailable
 from ohmo.bus import EventStream, MessageBus
+from ohmo.bus.bus import CROWD
+from ohmo.contracts.arrivals import Occurrence, Wake
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.events import TextDelta
 from ohmo.contracts.store import Accepted, Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
 from ohmo.store.sqlite import open_sqlite
+from ohmo.testing import eventually
 
 PLACE = Address("slack", "T1", ChatId("C1"))
 
@@ -196,3 +199,24 @@ async def test_only_a_slow_watcher_loses_events() -> None:
     assert seen == ["7", "8", "9"]
     assert quick[-1] == "9"
     assert stream.dropped == 7  # also after everybody has left
+
+
+async def test_jobs_that_are_due_are_no_burst_of_messages() -> None:
+    """Turns give way to messages that a platform waits to have acknowledged, not to the slots that want to begin."""
+    disk = Disk()
+    disk.open.clear()
+    async with running(disk) as bus:
+        slot = Occurrence("job", datetime(2026, 1, 1, tzinfo=UTC), 1, None, "schedule", fresh=True)
+        place = Address("house", "local", ChatId("cron:job"))
+        wake = Wake(key="cron:job@1", origin="cron", place=place, deliver=None, person="owner", prompt="x", at=slot.due, occurrence=slot)
+        due = [asyncio.create_task(bus.publish([wake])) for _ in range(CROWD)]
+        await eventually(lambda: len(disk.asked) == CROWD)
+        assert not bus.crowded
+        said_ = [asyncio.create_task(bus.publish([said(number)])) for number in range(CROWD)]
+        await eventually(lambda: len(disk.asked) == 2 * CROWD)
+        assert bus.crowded
+        for task in [*due, *said_]:
+            task.cancel()
+        await asyncio.gather(*due, *said_, return_exceptions=True)
+        assert not bus.crowded
+        disk.open.set()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from pool_rig import PLACE, Rig, violations
 
 from channels.contract import ChatId
+from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.errors import TooLong
 from ohmo.contracts.events import ToolDone, TurnEnded
 from ohmo.contracts.messages import CallResult, UserStep
@@ -84,6 +86,25 @@ async def test_turns_begin_after_a_burst_of_messages_and_not_later_than_they_are
         await rig.says("two")
         await rig.quiet()  # a burst without an end holds nobody up
     assert rig.said() == ["echo: one", "echo: two"]
+
+
+async def test_threads_that_are_known_to_be_ready_begin_together_before_the_first_of_them_runs() -> None:
+    """Twelve jobs of one moment: the last one does not wait for the first words of the others."""
+    rig, beside = Rig(width=32), list[int]()
+
+    async def noted(arrival: Arrival) -> Sequence[str]:
+        beside.append(pool.running)
+        return ()
+
+    rig.fetch = noted
+    async with rig.life() as pool:
+        await asyncio.sleep(0)  # it naps
+        for number in range(12):
+            pool.expect()
+            await rig.says("now", replace(PLACE, chat=ChatId(f"C{number}")))
+        await rig.quiet()
+    assert beside[0] == 12
+    assert len(beside) == 12
 
 
 async def test_a_thread_that_waits_for_its_tool_delays_no_other() -> None:
