@@ -136,7 +136,8 @@ class Background:
             why = "its supervisor was killed; `ohmo service start` gives it a new one"
             return Standing("running", daemon, int(found.get("restarts", 0)), why, alone=True)
         if alone and state not in ("failed", "stopped"):
-            state, daemon, detail = "stopped", None, "the supervisor and the daemon were killed; ohmo service start"
+            why = "the supervisor and the daemon were killed; ohmo service start"
+            return Standing("stopped", None, int(found.get("restarts", 0)), why, alone=True)
         return Standing(state, daemon, int(found.get("restarts", 0)), detail)
 
     def log(self, lines: int, follow: bool) -> Log:  # noqa: ARG002 - who reads the file counts its lines

@@ -67,7 +67,7 @@ State = Literal["running", "starting", "restarting", "stopped", "failed", "not i
 
 @record
 class Standing:
-    """How the service is. ``detail``: one line, why it is so. ``alone``: the daemon runs, but whoever should start it again was killed."""
+    """How the service is. ``detail``: one line, why it is so. ``alone``: whoever should start it again was killed."""
 
     state: State
     pid: int | None = None
