@@ -31,6 +31,7 @@ JUMP = 5.0  # seconds the wall clock may differ from the steady one before it co
 SPREAD = timedelta(minutes=10)  # over which runs are caught up
 AT_ONCE = 2  # of them
 QUEUED = 10  # runs of one job that may wait behind each other
+LATELY = timedelta(minutes=10)  # for so long a run that began late is told as lag
 AGAIN = 1.0  # seconds until a store that was away is asked again
 NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -66,13 +67,15 @@ class Scheduler:
         ] = {}  # job and its revision -> what lay ahead when the clock was set back: all before was dealt with
         self._claimed: set[tuple[str, datetime]] | None = None
         self._over: list[str] = []  # jobs whose runs are to be looked at
-        self._lag = 0.0
+        self._lag, self._lagged = 0.0, NEVER
         self._next: datetime | None = None
 
     def report(self) -> dict[str, int | float | str | None]:
-        """For the status: how late the last run began, or how late one is that is due now; and when the next is due."""
-        overdue = 0.0 if self._next is None else (self._parts.clock() - self._next).total_seconds()
-        return {"lag_seconds": round(max(self._lag, overdue, 0.0), 3), "next": None if self._next is None else self._next.isoformat()}
+        """For the status: how late a run of the last minutes began, or how late one is that is due now; and when the next begins."""
+        now = self._parts.clock()
+        overdue = 0.0 if self._next is None else (now - self._next).total_seconds()
+        lag = self._lag if now - self._lagged < LATELY else 0.0
+        return {"lag_seconds": round(max(lag, overdue, 0.0), 3), "next": None if self._next is None else self._next.isoformat()}
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -112,7 +115,8 @@ class Scheduler:
         claimed = await parts.jobs.claimed()
         self._ended(rows, claimed)
         times = await self._fire_due(rows, claimed, now)
-        self._next = min((row.next_at for row in rows if row.enabled and row.next_at is not None and row.next_at > now), default=None)
+        begins = [self._begins(row, row.next_at) for row in rows if row.enabled and row.next_at is not None]
+        self._next = min((at for at in begins if at > now), default=None)
         times += await self._review(rows, min(times, default=None))
         retry = await parts.incidents.retry(now)
         return min([*times, *([retry] if retry is not None else [])], default=None)
@@ -273,7 +277,8 @@ class Scheduler:
         if not accepted.duplicate:
             parts.failpoint("cron.claimed")
             late = (parts.clock() - self._begins(row, due)).total_seconds()
-            self._lag = max(0.0, late) if by == "schedule" else self._lag
+            if by == "schedule":
+                self._lag, self._lagged = max(0.0, late), parts.clock()
             log.info("cron_claimed", job=row.name, due=due.isoformat(), late=round(late, 3), by=by)
         else:
             await parts.jobs.pass_over(row, (), following)  # the slot was written before (the clock was set back): the job goes on

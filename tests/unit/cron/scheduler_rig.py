@@ -58,7 +58,8 @@ class Rig:
             self.store, self.desk, self.publish, Incidents(self.store, self.tell, self.store.retry_arrival), self.store.listen, self.alarm,
             self.clock, lambda _: None, self.nothing, steady=self.clock.steady,
         )  # fmt: skip
-        running = asyncio.create_task(Scheduler(parts).run())
+        self.lives = Scheduler(parts)
+        running = asyncio.create_task(self.lives.run())
         try:
             yield
         finally:

@@ -1,0 +1,35 @@
+"""What is told of the jobs: how late they are, and when the next begins."""
+
+from __future__ import annotations
+
+from tests.unit.cron.scheduler_rig import Rig
+
+HOUR = {"tz": "UTC", "prompt": "x", "schedule": "0 * * * *"}
+
+
+async def test_a_scheduler_that_does_not_begin_what_is_due_tells_how_late_it_is_and_no_longer_once_it_was_on_time() -> None:
+    rig = Rig()
+    await rig.desk.create({**HOUR, "name": "brief"})
+    async with rig.scheduler():
+        await rig.looked()
+        due = rig.lives.report()
+        assert due == {"lag_seconds": 0.0, "next": "2026-01-05T10:00:00+00:00"}
+        rig.clock.tick(3_600 + 90)  # and nobody got to look meanwhile
+        assert rig.lives.report()["lag_seconds"] == 90.0
+        await rig.claims("brief")
+        assert rig.lives.report()["lag_seconds"] == 90.0  # so late it began
+        rig.clock.tick(601)
+        await rig.looked()
+        assert rig.lives.report()["lag_seconds"] == 0.0
+
+
+async def test_a_job_that_is_to_begin_some_time_after_its_slot_is_not_late_until_then() -> None:
+    rig = Rig()
+    await rig.desk.create({**HOUR, "name": "brief", "jitter": "30m"})
+    async with rig.scheduler():
+        await rig.looked()
+        begins = str(rig.lives.report()["next"])
+        assert "2026-01-05T10:00:00+00:00" < begins < "2026-01-05T10:30:00+00:00"
+        rig.clock.tick(3_601)
+        await rig.looked()
+        assert rig.lives.report() == {"lag_seconds": 0.0, "next": begins}
