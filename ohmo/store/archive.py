@@ -63,6 +63,8 @@ def backups(folder: Path) -> list[Backup]:
     for path in folder.glob(f"{_NAME}*{_SUFFIX}") if folder.is_dir() else ():
         stamp = path.name.removeprefix(_NAME).removesuffix(_SUFFIX).partition("-")[0]
         with suppress(ValueError):
+            if not path.is_file():  # a named pipe would hold up whoever opens it
+                continue
             found.append(Backup(path, datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)))
     return sorted(found, key=lambda one: (one.made, one.path.name))
 
@@ -219,6 +221,8 @@ def _compare(database: Path, rows: Mapping[str, int]) -> None:
 
 
 def _extract(path: Path, folder: Path) -> dict[str, Any]:
+    if path.exists() and not path.is_file():
+        raise BackupError("it is no file")
     try:
         with path.open("rb") as raw, gzip.open(raw) as packed:
             _look_through(cast("BinaryIO", packed), shutil.disk_usage(folder).free)

@@ -17,6 +17,7 @@ from channels.record import record
 from ohmo.failpoints import Failpoint
 from ohmo.store.archive_filling import fill_in
 from ohmo.store.dialect import sqlite_statement
+from ohmo.store.footing import clear, known_file, log_of, lost_log, missing, no_file, remember
 from ohmo.store.inspection import FULL_CHECK_BYTES, problem_of
 from ohmo.store.salvage import salvage
 from ohmo.store.schema import migrate, newest
@@ -54,24 +55,38 @@ def examine(
     After it, the file exists, is sound and has the present schema. Raises NewerSchema (file untouched), Unavailable (disk)."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        if _whole(path).exists():
-            health = _put_aside(path)
-            bring_forward(path, failpoint, migrations)
-            return health
-        if not path.exists() and not _log(path).exists():
+        if os.path.lexists(_whole(path)):
+            if _cells(path) and _whole(path).is_file() and problem_of(_whole(path), newest(migrations)) is None:
+                health = _put_aside(path)
+                bring_forward(path, failpoint, migrations)
+                remember(path)
+                return health
+            clear(_whole(path))  # nobody made it
+        if missing(path) and not os.path.lexists(known_file(path)):
             create(path, failpoint, migrations)
+            remember(path)
             return Health("new")
         whole = suspicion(path).exists() or not path.exists() or path.stat().st_size <= most
-        known, upto = newest(migrations), None if whole else most
-        # SQLite calls a page of the schema that the disk did not give "malformed": only what is seen twice counts as a damage.
-        problem = problem_of(path, known, most=upto) and problem_of(path, known, most=upto)
+        problem = _problem(path, newest(migrations), None if whole else most)
         if problem is None:
             bring_forward(path, failpoint, migrations)
         found = Health("sound", whole=whole) if problem is None else _replace(path, problem, clock(), failpoint, migrations, backups)
-        suspicion(path).unlink(missing_ok=True)
+        clear(suspicion(path))
+        remember(path)
         return found
     except (sqlite3.Error, OSError) as error:
         raise Unavailable(f"{path}: {failure(error, str(path))}") from error
+
+
+def _problem(path: Path, known: int, most: int | None) -> str | None:
+    """In a few words; None: the store is whole. Raises NewerSchema, sqlite3.Error, OSError."""
+    if (wrong := no_file(path)) is not None:
+        return wrong
+    if not path.exists():
+        return "the file is gone, only its log is there" if log_of(path).exists() else "the file is gone"
+    lost = lost_log(path) if path.stat().st_size else None
+    # SQLite calls a page of the schema that the disk did not give "malformed": only what is seen twice counts as a damage.
+    return (problem_of(path, known, most=most) and problem_of(path, known, most=most)) or lost
 
 
 def suspicion(path: Path) -> Path:
@@ -92,7 +107,7 @@ def _made(path: Path, failpoint: Failpoint, migrations: Migrations) -> Path:
     """A new store beside ``path``."""
     draft = path.with_name(path.name + ".new")
     for leftover in (draft, _log(draft), draft.with_name(draft.name + "-shm")):
-        leftover.unlink(missing_ok=True)
+        clear(leftover)
     draft.touch(mode=0o600)
     bring_forward(draft, failpoint, migrations)
     return draft
@@ -133,16 +148,17 @@ def bring_forward(path: Path, failpoint: Failpoint, migrations: Migrations) -> N
 def _replace(path: Path, problem: str, now: datetime, failpoint: Failpoint, migrations: Migrations, backups: Path | None) -> Health:
     """A new store is made of what can still be read, and only when it is whole the damaged file goes aside: a start that dies or fails in the
     middle finds the damage again, or the whole new store."""
-    cell = path.parent / "quarantine" / f"{path.name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
+    cell = _quarantine(path, now) / f"{path.name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
     draft = _made(path, failpoint, migrations)
     saved = salvage(path, draft, milliseconds(now))
     rows = sum(saved.values())
     filled, made = fill_in(backups, draft, milliseconds(now)) if backups is not None else (0, None)
+    left = "it was put" if os.path.lexists(path) else "what is left of it was put"
     more = (
         f"{filled} more came from the backup of {made:%Y-%m-%d %H:%M} UTC. " if made is not None else "There is no backup to fill in from. "
     )
     detail = (
-        f"{path}: damaged ({problem}); it was put aside in {cell}, and {rows} rows could be carried over into a new store. {more}"
+        f"{path}: damaged ({problem}); {left} aside in {cell}, and {rows} rows could be carried over into a new store. {more}"
         "Messages may be missing: compare with `ohmo inbox audit`, and look into the quarantine before you delete it"
     )
     cell.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -156,11 +172,23 @@ def _whole(path: Path) -> Path:
     return path.with_name(path.name + ".whole")
 
 
+def _quarantine(path: Path, now: datetime) -> Path:
+    folder = path.parent / "quarantine"
+    if os.path.lexists(folder) and not folder.is_dir():  # whatever took its name stays, under another one
+        folder.replace(folder.with_name(f"quarantine-{now:%Y%m%dT%H%M%S}"))
+    return folder
+
+
+def _cells(path: Path) -> list[Path]:
+    """What was put aside before, each with its reason."""
+    return [cell for cell in (path.parent / "quarantine").glob(f"{path.name}-*") if (cell / WHY).is_file()]
+
+
 def _put_aside(path: Path) -> Health:
     """The second half of ``_replace``, by whoever comes to it."""
-    cell = max((path.parent / "quarantine").glob(f"{path.name}-*"))
+    cell = max(_cells(path))
     for part in (path, _log(path), path.with_name(path.name + "-shm")):
-        if part.exists():
+        if os.path.lexists(part):
             part.replace(cell / part.name)
     _move(_whole(path), path)
     return Health("replaced", (cell / WHY).read_text(encoding="utf-8"), cell)

@@ -53,7 +53,10 @@ def hold_home(home: Path) -> Generator[None]:
     """Own ``home`` while inside. Raises HomeTaken with the pid of the first; ConfigError on a network file system."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     refuse_network_file_system(home)
-    descriptor = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        raise ConfigError(f"{home / 'lock'}: cannot be used as a lock ({error.strerror}); move it away, ohmo makes a new one") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

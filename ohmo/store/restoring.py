@@ -16,7 +16,7 @@ from ohmo.failpoints import Failpoint, inert
 from ohmo.store.archive import DATABASE, MANIFEST, BackupError, unpack
 
 JOURNAL = "restoring"  # names the two folders while files are being exchanged
-_WITH_DATABASE = (f"{DATABASE}-wal", f"{DATABASE}-shm")
+_WITH_DATABASE = tuple(f"{DATABASE}{end}" for end in ("-wal", "-shm", "-known", "-suspect"))
 
 
 @record
@@ -66,7 +66,7 @@ def finish_restore(home: Path, failpoint: Failpoint = inert) -> bool:
     aside.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in sorted(entry.name for entry in stage.iterdir()) if stage.exists() else ():
         for old in (name, *(_WITH_DATABASE if name == DATABASE else ())):  # a log of the old store must never meet the new one
-            if (home / old).exists() and not (aside / old).exists():
+            if os.path.lexists(home / old) and not os.path.lexists(aside / old):
                 failpoint("restore.step")
                 (home / old).replace(aside / old)
         failpoint("restore.step")

@@ -48,7 +48,7 @@ def salvage(damaged: Path, store: Path, now: int) -> dict[str, int]:
     with tempfile.TemporaryDirectory(dir=store.parent) as folder:
         copy = Path(folder) / damaged.name
         for part in damaged.parent.iterdir():
-            if part.name in (damaged.name, damaged.name + "-wal"):
+            if part.name in (damaged.name, damaged.name + "-wal") and part.is_file():
                 shutil.copy(part, copy.with_name(part.name))
         return carry_over(copy, store, now) if copy.exists() else {}
 

@@ -11,14 +11,16 @@ from datetime import datetime
 from pathlib import Path
 
 from channels.errors import Unavailable
+from ohmo.contracts.errors import StoreError
 from ohmo.failpoints import Failpoint
+from ohmo.store.footing import log_of, remember
 from ohmo.store.health import Health, examine, suspicion
 from ohmo.store.inspection import FULL_CHECK_BYTES
 from ohmo.store.late_check import REST, late_check
 from ohmo.store.listeners import Hear, Listeners
 from ohmo.store.schema import MIGRATIONS
 from ohmo.store.sql import SqlStore
-from ohmo.store.statements import MakeOp, Moment, T, milliseconds
+from ohmo.store.statements import MakeOp, Moment, Op, T, milliseconds
 from ohmo.store.writer import Writer, failure, is_broken, run
 
 BUSY_SECONDS = 30.0
@@ -158,6 +160,9 @@ async def open_sqlite(
 
     driver = SqliteDriver(path, clock, report)
     driver.start()
+    with suppress(StoreError, Unavailable, OSError):  # a disk that takes nothing is told by the first message
+        await driver.write(lambda _: _begin(writer))
+        await asyncio.to_thread(remember, path, writer)
     checking = None if health.whole else asyncio.create_task(late_check(path, report, rest=rest), name="store.check")
     try:
         yield SqliteStore(driver, health, fatal, new_id=new_id, writer=writer)
@@ -166,4 +171,18 @@ async def open_sqlite(
             checking.cancel()
             await asyncio.wait([checking])
         await driver.close()
+        if not fatal.done():
+            with suppress(OSError):
+                await asyncio.to_thread(_ended, path)
         fatal.cancel()
+
+
+def _begin(life: str) -> Op[None]:
+    """In the log before anything else of this life: see ``footing``."""
+    yield "INSERT INTO meta (name, value) VALUES ('life', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (life,)
+
+
+def _ended(path: Path) -> None:
+    """What is folded into the file needs no log."""
+    if not log_of(path).exists():
+        remember(path)

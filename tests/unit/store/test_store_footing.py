@@ -1,0 +1,171 @@
+"""What SQLite takes for a beginning (no file, no log, something else in its place) is told as a loss; a log that was only folded is none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from homes import furnished, markers, say
+
+from ohmo.contracts.errors import ConfigError
+from ohmo.failpoints import inert
+from ohmo.store.archive import BackupError, backups, make_backup
+from ohmo.store.footing import known_file, remember
+from ohmo.store.health import Health, examine
+from ohmo.store.lock import hold_home
+from ohmo.store.restoring import restore
+from ohmo.store.schema import MIGRATIONS
+from ohmo.store.sqlite import open_sqlite
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> Path:
+    """Left behind by a life that was killed: 20 messages in the file and in a backup, two more in the log."""
+    alive, left = tmp_path / "alive", tmp_path / "home"
+    alive.mkdir()
+    database = furnished(alive)
+    make_backup(alive, database, left / "backups", NOW - timedelta(hours=1))
+    async with open_sqlite(database, clock=lambda: NOW, new_id=lambda: "i", writer="this-life", failpoint=inert):
+        with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+            for number in (20, 21):
+                say(connection, number, waiting=True)
+        for file in alive.glob("ohmo.db*"):
+            shutil.copy(file, left / file.name)
+    return left
+
+
+def look(home: Path) -> Health:
+    return examine(home / "ohmo.db", lambda: NOW, inert, MIGRATIONS, home / "backups")
+
+
+def flipped(file: Path, share: float) -> None:
+    raw = bytearray(file.read_bytes())
+    raw[int(len(raw) * share)] ^= 4
+    file.write_bytes(raw)
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size * 2 // 3])
+
+
+def folded_by_somebody_else(home: Path) -> None:
+    with closing(sqlite3.connect(home / "ohmo.db")) as connection:
+        connection.execute("SELECT COUNT(*) FROM inbox").fetchone()
+    assert not (home / "ohmo.db-wal").exists()
+
+
+@pytest.mark.parametrize(
+    ("ruin", "word"),
+    [
+        (lambda home: (home / "ohmo.db-wal").unlink(), "its log is gone"),
+        (lambda home: [(home / f"ohmo.db-{end}").unlink() for end in ("wal", "shm")], "its log is gone"),
+        (lambda home: (home / "ohmo.db-wal").write_bytes(b""), "its log is gone"),
+        (lambda home: flipped(home / "ohmo.db-wal", 0.0), "its log is gone or cannot be read"),
+        (lambda home: flipped(home / "ohmo.db-wal", 0.7), "pages that were committed"),
+        (lambda home: cut(home / "ohmo.db-wal"), "pages that were committed"),
+        (lambda home: [file.unlink() for file in home.glob("ohmo.db*") if "known" not in file.name], "the file is gone"),
+    ],
+    ids=["log", "log and index", "empty log", "head of the log", "a bit of the log", "end of the log", "everything"],
+)
+async def test_a_log_that_lost_what_was_committed_is_told_and_the_backup_fills_in(
+    home: Path, ruin: Callable[[Path], object], word: str
+) -> None:
+    ruin(home)
+    health = look(home)
+    assert health.state == "replaced"
+    assert word in health.detail
+    assert health.quarantined is not None
+    assert markers(home / "ohmo.db").keys() >= set(range(20))
+    assert look(home).state == "sound"
+
+
+@pytest.mark.parametrize(
+    "touch",
+    [
+        lambda home: None,
+        lambda home: (home / "ohmo.db-shm").unlink(),
+        lambda home: flipped(home / "ohmo.db-shm", 0.0005),
+        folded_by_somebody_else,
+        lambda home: known_file(home / "ohmo.db").write_bytes(b"\xff{"),
+        lambda home: known_file(home / "ohmo.db").unlink(),
+    ],
+    ids=["nothing", "index gone", "index flipped", "folded by another program", "mark unreadable", "mark gone"],
+)
+async def test_a_kill_alone_and_what_loses_nothing_is_no_damage(home: Path, touch: Callable[[Path], object]) -> None:
+    touch(home)
+    assert look(home) == Health("sound")
+    assert markers(home / "ohmo.db").keys() == set(range(22))
+
+
+@pytest.mark.parametrize("name", ["ohmo.db", "ohmo.db-wal", "ohmo.db-shm"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link"])
+async def test_something_else_in_its_place_is_put_aside(home: Path, name: str, kind: str) -> None:
+    place = home / name
+    place.unlink()
+    {"folder": place.mkdir, "pipe": lambda: os.mkfifo(place), "link": lambda: place.symlink_to("nowhere")}[kind]()
+    health = look(home)
+    assert health.state == "replaced"
+    assert {"folder": "a folder", "pipe": "a named pipe", "link": "a link to nothing"}[kind] in health.detail
+    assert health.quarantined is not None
+    assert os.path.lexists(health.quarantined / name)
+    assert markers(home / "ohmo.db").keys() >= set(range(20))
+
+
+async def test_a_lost_log_is_still_known_after_a_kill_before_it_was_mended(home: Path) -> None:
+    cut(home / "ohmo.db-wal")
+
+    def dies(name: str) -> None:
+        raise KeyboardInterrupt(name)
+
+    with pytest.raises(KeyboardInterrupt):
+        examine(home / "ohmo.db", lambda: NOW, dies, MIGRATIONS, home / "backups")
+    assert "pages that were committed" in look(home).detail
+
+
+async def test_a_store_that_was_closed_in_peace_needs_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "ohmo.db"
+    async with open_sqlite(path, clock=lambda: NOW, new_id=lambda: "i", writer="one", failpoint=inert) as store:
+        assert store.health.state == "new"
+    assert not path.with_name("ohmo.db-wal").exists()
+    assert look(tmp_path) == Health("sound")
+
+
+@pytest.mark.parametrize("name", ["quarantine", "ohmo.db.new", "ohmo.db.whole", "ohmo.db-suspect"])
+async def test_nothing_that_lies_in_the_way_keeps_a_store_from_being_mended(home: Path, name: str) -> None:
+    (home / name).write_text("x") if name == "quarantine" else (home / name).mkdir()
+    (home / "ohmo.db").write_bytes(b"x" * 5_000)
+    assert look(home).state == "replaced"
+    assert markers(home / "ohmo.db").keys() >= set(range(20))
+
+
+async def test_what_bears_a_backup_s_name_and_is_none_holds_nobody_up(home: Path) -> None:
+    folder = home / "backups"
+    os.mkfifo(folder / "ohmo-20281122T122128Z.tar.gz")
+    (folder / "ohmo-20291122T122128Z.tar.gz").mkdir()
+    (folder / "ohmo-20301122T122128Z.tar.gz").symlink_to("nowhere")
+    assert len(backups(folder)) == 1
+    (home / "ohmo.db").write_bytes(b"x" * 5_000)
+    assert "more came from the backup" in look(home).detail
+    with pytest.raises(BackupError, match="it is no file; nothing was changed"):
+        restore(folder / "ohmo-20281122T122128Z.tar.gz", home, NOW)
+
+
+async def test_a_restore_over_a_killed_life_is_no_damage(home: Path) -> None:
+    remember(home / "ohmo.db", "this-life")
+    restore(backups(home / "backups")[0].path, home, NOW)
+    assert look(home) == Health("sound")
+    assert markers(home / "ohmo.db").keys() == set(range(20))
+
+
+def test_a_lock_that_is_a_folder_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(ConfigError, match="cannot be used as a lock"), hold_home(tmp_path):
+        pass
