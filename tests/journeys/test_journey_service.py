@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +17,27 @@ import pytest
 
 
 class Person:
-    """Somebody at a shell with a home of their own, whose path holds a space."""
+    """Somebody at a shell with a home of their own, whose path holds a space and letters beyond ASCII."""
 
     def __init__(self, folder: Path) -> None:
-        self.home = folder / "a home" / ".ohmo"
+        self.home = folder / "a hömé" / ".ohmo"
         self.home.mkdir(parents=True, mode=0o700)
         (self.home / "config.yaml").write_text(f"control: {{listen: null}}\nworkspace: {folder / 'work'}\n")
-        self._environ = {
+        self.environ = {
             "PATH": os.environ["PATH"], "HOME": str(self.home.parent), "OHMO_HOME": str(self.home), "SLACK_BOT_TOKEN": "xoxb-not-for-a-unit",
         }  # fmt: skip
 
     def types(self, *words: str, code: int | None = 0) -> str:
         found = subprocess.run(
-            [sys.executable, "-m", "ohmo", *words], env=self._environ, capture_output=True, text=True, timeout=110, check=False
+            [sys.executable, "-m", "ohmo", *words], env=self.environ, capture_output=True, text=True, timeout=110, check=False
         )
         assert code is None or found.returncode == code, (words, found.returncode, found.stdout, found.stderr)
         return found.stdout + found.stderr
+
+    def types_at_once(self, *lines: str) -> list[str]:
+        """Each in a shell of its own, all at the same moment; every one ends well."""
+        with ThreadPoolExecutor(len(lines)) as shells:
+            return list(shells.map(lambda line: self.types(*line.split()), lines))
 
     def sees(self) -> dict[str, Any]:
         return json.loads(self.types("service", "status", "--json", code=None))
@@ -132,3 +138,38 @@ def test_a_daemon_that_dies_again_and_again_comes_up_safe_and_tells_the_owner_on
     assert log.count('"event": "owner_notice"') == 1
     person.types("service", "restart")
     assert person.sees()["warnings"] == []
+
+
+def test_commands_given_at_once_and_twice_leave_one_daemon_or_none(person: Person) -> None:
+    person.types_at_once(*["service install"] * 2)
+    said = person.types_at_once(*["service start"] * 3)
+    pid = person.sees()["pid"]
+    assert all(f"pid {pid}" in line for line in said), said
+    person.types_at_once(*["service restart"] * 2)
+    again = person.sees()
+    assert again["ready"]
+    assert again["pid"] != pid
+    person.types_at_once(*["service stop"] * 2)
+    assert person.sees()["state"] == "stopped"
+    person.types_at_once("service start", "service stop")  # whoever comes last has it
+    person.types("service", "stop")
+    assert "removed" in "".join(person.types_at_once(*["service uninstall"] * 2))
+    assert person.sees()["state"] == "not installed"
+    assert "nothing to do" in person.types("service", "uninstall")
+
+
+def test_the_log_is_followed_while_the_service_is_stopped_and_started(person: Person) -> None:
+    person.types("service", "install")
+    person.types("service", "start")
+    follow = [sys.executable, "-m", "ohmo", "service", "logs", "--follow", "-n", "1"]
+    following = subprocess.Popen(follow, env=person.environ, stdout=subprocess.PIPE, text=True)
+    assert following.stdout is not None
+    following.stdout.readline()  # it looks
+    person.types("service", "restart")
+    seen: list[str] = []
+    while not any("ohmo is ready at" in line for line in seen):
+        seen.append(following.stdout.readline())
+        assert seen[-1], seen
+    assert any("stopped as asked" in line for line in seen)
+    following.terminate()
+    following.communicate(timeout=20)
