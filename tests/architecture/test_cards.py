@@ -1,4 +1,4 @@
-"""Every test that a channel's page names exists."""
+"""Every test that a page names clause by clause exists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(path for path in (ROOT / "docs" / "channels").glob("*.md") if "## Clause by clause" in path.read_text(encoding="utf-8"))
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if "## Clause by clause" in path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
