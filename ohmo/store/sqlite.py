@@ -24,10 +24,7 @@ from ohmo.store.statements import MakeOp, Moment, Op, T, milliseconds
 from ohmo.store.writer import Writer, failure, is_broken, run
 
 BUSY_SECONDS = 30.0
-CACHE, PASSING = (
-    2_000,
-    256,
-)  # KiB of pages a connection keeps; one that walks whole tables would only fill it with what nobody asks for again
+READ_CACHE = 256  # KiB of pages a reader keeps: the next commit of the writer empties it, so more would be filled and given back all day
 
 
 def connect(path: Path, *, writing: bool) -> sqlite3.Connection:
@@ -45,10 +42,10 @@ def connect(path: Path, *, writing: bool) -> sqlite3.Connection:
 
 
 class _Reader:
-    """A connection in a thread of its own. ``cache``: KiB of pages it keeps."""
+    """A connection in a thread of its own."""
 
-    def __init__(self, path: Path, name: str, *, cache: int = CACHE) -> None:
-        self._path, self._cache = path, cache
+    def __init__(self, path: Path, name: str) -> None:
+        self._path = path
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._connection: sqlite3.Connection | None = None
         self._closed = False
@@ -74,7 +71,7 @@ class _Reader:
     def _once(self, make: MakeOp[T], now: int) -> T:
         if self._connection is None:
             self._connection = connect(self._path, writing=False)
-            self._connection.execute(f"PRAGMA cache_size = -{self._cache}")
+            self._connection.execute(f"PRAGMA cache_size = -{READ_CACHE}")
         self._connection.execute("BEGIN")
         try:
             return run(self._connection, make(Moment(now)))
@@ -100,7 +97,7 @@ class SqliteDriver:
         self._clock = clock
         self.listeners = Listeners()
         self._writer = Writer(str(path), lambda: connect(path, writing=True), self.listeners.tell, fatal)
-        self._short, self._slow = _Reader(path, "store-reader"), _Reader(path, "store-reports", cache=PASSING)
+        self._short, self._slow = _Reader(path, "store-reader"), _Reader(path, "store-reports")
 
     def start(self) -> None:
         self._writer.start()
