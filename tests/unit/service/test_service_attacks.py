@@ -17,6 +17,7 @@ import pytest
 from ohmo.config.home import Home
 from ohmo.service.background import Background, holder
 from ohmo.service.contract import Plan, ServiceFailed
+from ohmo.service.systemd import only_roots
 from ohmo.service.undoing import as_owner, copy
 from ohmo.service.upgrading import UpgradeFailed
 from ohmo.store.lock import hold_home
@@ -153,3 +154,16 @@ def test_no_number_that_means_more_than_one_process_is_taken_from_a_lock(tmp_pat
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     assert holder(lock) is None
     os.close(descriptor)
+
+
+@as_root
+def test_root_runs_no_environment_at_a_start_that_somebody_else_could_exchange(tmp_path: Path) -> None:
+    venv.create(tmp_path / "theirs" / "environment", with_pip=False, symlinks=True)
+    python = tmp_path / "theirs" / "environment" / "bin" / "python"
+    roots = [python.resolve(), *python.resolve().parents]
+    assert only_roots(python) is all(path.stat().st_uid == 0 and not path.stat().st_mode & 0o022 for path in roots)
+    os.chown(tmp_path / "theirs", NOBODY, NOBODY)
+    assert not only_roots(python)
+    os.chown(tmp_path / "theirs", 0, 0)
+    (tmp_path / "theirs").chmod(0o777)
+    assert not only_roots(python)
