@@ -77,10 +77,7 @@ class Home:
         try:
             if self.foreign() and not beside:
                 raise ConfigError(f"{self.root} belongs to another program (it holds gateway.json); set OHMO_HOME to a folder of its own")
-            if os.geteuid() == 0 and (owner := self._owner()) != 0:
-                raise ConfigError(
-                    f"{self.root} belongs to {_user(owner)}, and what root writes there they could not read; run it as them: sudo -u {_user(owner)}"
-                )
+            self.refuse_root()
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.root.stat().st_uid == os.geteuid() and stat.S_IMODE(self.root.stat().st_mode) & 0o077:
                 self.root.chmod(0o700)
@@ -91,6 +88,13 @@ class Home:
         for folder in (self.root, *(self.root / name for name in FOLDERS)):
             if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
                 raise ConfigError(f"{folder}: not readable and writable for you; chown and chmod it, or set OHMO_HOME to a folder you own")
+
+    def refuse_root(self) -> None:
+        """For whatever writes here: root in somebody else's home leaves files they cannot read, and follows their links. Raises ConfigError."""
+        if os.geteuid() == 0 and (owner := self._owner()) != 0:
+            raise ConfigError(
+                f"{self.root} belongs to {_user(owner)}, and what root writes there they could not read; run it as them: sudo -u {_user(owner)}"
+            )
 
     def _owner(self) -> int:
         """Whose the folder is, or the one it would be made in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -48,15 +49,21 @@ def refuse_network_file_system(home: Path) -> None:
         )
 
 
+def _open(lock: Path) -> int:
+    try:  # whoever holds it writes into it: no link is followed, and nobody waits for the other end of a pipe
+        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT):  # another start may help
+            raise
+        raise ConfigError(f"{lock}: cannot be used as a lock ({error.strerror}); move it away, ohmo makes a new one") from error
+
+
 @contextlib.contextmanager
 def hold_home(home: Path) -> Generator[None]:
     """Own ``home`` while inside. Raises HomeTaken with the pid of the first; ConfigError on a network file system."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     refuse_network_file_system(home)
-    try:
-        descriptor = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
-    except OSError as error:
-        raise ConfigError(f"{home / 'lock'}: cannot be used as a lock ({error.strerror}); move it away, ohmo makes a new one") from error
+    descriptor = _open(home / "lock")
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -32,6 +32,7 @@ def COMMAND(path: Path | None, media: bool, keep: int | None, listing: bool, as_
         return
     if not config.home.root.is_dir():
         raise click.ClickException(f"{config.home.root}: there is nothing to copy yet; ohmo init makes a home")
+    config.home.refuse_root()
     made = make_backup(config.home.root, config.database, target, datetime.now(UTC), media=media, ohmo=ohmo.__version__)
     gone = prune(made.path.parent, keep) if keep is not None else []
     if as_json:

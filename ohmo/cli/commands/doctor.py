@@ -52,6 +52,8 @@ def COMMAND(  # noqa: N802 - the name every command file exports
             around = dict(os.environ)  # the check home.env_mode or home.env says why, and what to do
         return survey(around, ask, file=file, kept=lambda: _kept(around))
 
+    if fix:
+        find_home(os.environ).refuse_root()
     first = ground()
     results = examine(first, live=live, only=only)
     if fix:

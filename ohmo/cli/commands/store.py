@@ -64,7 +64,9 @@ def compact() -> None:
     path = _file()
     if not path.exists():
         raise click.ClickException(f"{path}: there is no store yet; the first start makes it")
-    with hold_home(settings().home.root):
+    home = settings().home
+    home.refuse_root()
+    with hold_home(home.root):
         before, after = shrink(path)
     click.echo(f"{path}: {before} bytes before, {after} after")
 
@@ -80,6 +82,7 @@ def migrate(url: str, as_json: bool) -> None:
     from ohmo.store.moving import move
 
     config = settings()
+    config.home.refuse_root()
     source = config.store_url if config.database is None else f"sqlite:///{config.database}"
     with hold_home(config.home.root):
         rows = move(source, url)

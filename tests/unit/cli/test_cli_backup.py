@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -75,3 +76,25 @@ def test_a_wrong_argument_is_one_line(command: tuple[str, ...], line: str, full:
     assert said.returncode == 1
     assert line in said.stderr
     assert said.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root comes into a home that is somebody else's")
+@pytest.mark.parametrize("command", ["backup", "doctor --fix", "store compact", "store migrate sqlite:////nowhere.db"])
+def test_root_writes_nothing_in_a_home_that_is_somebody_elses(command: str, tmp_path: Path) -> None:
+    home, target = tmp_path / "home", tmp_path / "target"
+    home.mkdir()
+    sqlite3.connect(home / "ohmo.db").close()
+    target.write_text("")
+    target.chmod(0o644)
+    (home / "SOUL.md").symlink_to(target)
+    (home / ".env").symlink_to(target)
+    if command != "doctor --fix":
+        target.chmod(0o600)
+    before = target.stat().st_mode
+    for path in (home, *home.iterdir()):
+        os.chown(path, 65_534, 65_534, follow_symlinks=False)
+    ran = ohmo(home, *command.split())
+    assert ran.returncode != 0
+    assert "run it as them: sudo -u" in ran.stderr
+    assert target.stat().st_mode == before
+    assert [path for path in home.rglob("*") if path.lstat().st_uid == 0] == []

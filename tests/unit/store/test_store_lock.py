@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.contracts.errors import HomeTaken
+from ohmo.contracts.errors import ConfigError, HomeTaken
 from ohmo.store.lock import hold_home, network_file_system
 
 HOLDER = """
@@ -69,3 +69,12 @@ torn line
 )
 def test_a_network_file_system_is_recognised(path: str, kind: str | None) -> None:
     assert network_file_system(Path(path), MOUNTS) == kind
+
+
+def test_a_link_in_place_of_the_lock_is_not_written_through(tmp_path: Path) -> None:
+    target = tmp_path / "precious"
+    target.write_text("precious")
+    (tmp_path / "lock").symlink_to(target)
+    with pytest.raises(ConfigError, match="move it away"), hold_home(tmp_path):
+        pass
+    assert target.read_text() == "precious"
