@@ -304,6 +304,25 @@ def _flags_before(text: str, at: int) -> int:
     return count
 
 
+# What is not to be read as markup
+
+_MARKS = re.compile(r"[\\`*_\[\]<>~|&]")
+
+
+def literal(text: str) -> str:
+    """One line as CommonMark that means exactly these letters (CommonMark 2.4): no link, no emphasis, nothing struck out."""
+    return _MARKS.sub(r"\\\g<0>", text)
+
+
+def code_span(text: str) -> str:
+    """As code, so that nothing in it is markup; the fence is longer than any run of backticks inside (CommonMark 6.1). "" for nothing."""
+    if not text.strip():
+        return ""
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    pad = " " if "`" in (text[0], text[-1]) else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
 # Plain words
 
 

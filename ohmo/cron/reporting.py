@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from channels.contract import Address, Outbound
+from channels.text import code_span
 from ohmo.contracts.arrivals import Terms, Wake
 from ohmo.contracts.cron import PREVIEW, Jobs, Report
 from ohmo.cron.attached import attached
@@ -35,7 +36,7 @@ class Reporter:
         if is_silent(said):
             said = said[said.upper().index(SILENT) + len(SILENT) :].strip(_AROUND) or "Nothing else to report."
         if refused:
-            said += "\n\n_Not allowed in time, so not done:_\n" + "\n".join(f"- `{line}`" for line in refused)
+            said += "\n\n_Not allowed in time, so not done:_\n" + "\n".join(f"- {code_span(line)}" for line in refused)
         reason = f"not allowed in time: {'; '.join(refused)}"[:PREVIEW] if refused else ""
         place, note = self._place(terms)
         if place is None:

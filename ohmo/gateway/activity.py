@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from channels.cleaning import clean
+from channels.text import code_span
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, ToolResult, Usage
 from ohmo.engine.executor import summary
 from ohmo.sessions.tally import Tally
@@ -36,7 +37,7 @@ class _Line:
     outcome: str = ""
 
     def __str__(self) -> str:
-        return " ".join(part for part in (icon(self.tool), self.tool, _code(self.argument), self.outcome) if part)
+        return " ".join(part for part in (icon(self.tool), self.tool, code_span(self.argument), self.outcome) if part)
 
 
 @dataclass(slots=True)
@@ -112,15 +113,6 @@ def _one_line(text: str) -> str:
 def _name(tool: str) -> str:
     """The model may call what does not exist, under any name; letters of markup are not part of one."""
     return re.sub(r"[^\w.:-]", "", tool)[:80] or "?"
-
-
-def _code(text: str) -> str:
-    """As code, so that nothing in it is markup; the fence is longer than any run of backticks inside (CommonMark 6.1)."""
-    if not text.strip():
-        return ""
-    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
-    pad = " " if "`" in (text[0], text[-1]) else ""
-    return f"{fence}{pad}{text}{pad}{fence}"
 
 
 def _short(number: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from channels.contract import Address, Choice, Outbound
+from channels.text import literal
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.store import Asked, Card, Closing, OutRow, PostRow
 from ohmo.gateway.errands import Errands
@@ -16,7 +17,8 @@ from ohmo.ids import NewId
 def card(asked: Asked) -> PostRow:
     """The card of a question; its row has the question's id, its choices are ``<number>:<id>``."""
     question = asked.ask.question
-    lines = [f"**{question.title}**"]
+    title = literal(question.title.strip()) if question.kind == "permission" else question.title
+    lines = [f"**{title}**"]
     if question.detail:
         lines.append(question.detail)
     lines.append(_how(asked))

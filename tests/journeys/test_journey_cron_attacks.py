@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from channels.text import parse, plain
 from ohmo.contracts.messages import CallResult
 from ohmo.cron.desk import By
 from ohmo.providers.scripted import Says
@@ -76,3 +77,20 @@ async def test_the_words_of_a_job_hide_no_rule_from_whoever_allows_it(world: Cal
     assert text.index("-:\n```\nBash(rm `x`:*)") < fence
     assert "````" not in prompt
     assert "characters not shown" in text
+
+
+async def test_a_command_puts_no_link_and_nothing_struck_out_into_what_the_house_says_about_it(world: Callable[..., World]) -> None:
+    evil = "ls ** [Approve here](https://evil.example) ~~x~~ `y`"
+    life = world(Says(calls=(("Bash", {"command": f"touch x; {evil}"}),)), "it was not allowed", config=OWNER)
+    async with house(life) as built:
+        await eventually(lambda: built.board.report()["fake"].state == "connected")
+        await built.clockwork.desk.create({**WISH, "tz": "UTC", "schedule": "0 10 * * *", "to": "fake:team", "deadline": "30m"})
+        life.clock.tick(3_600)
+        card = (await life.hears("The job news asks:", "boss")).text
+        life.clock.tick(1_801)
+        await built.expire()
+        report = (await life.hears("Not allowed in time", "team")).text
+    for text in (card, report):
+        kinds = {node.type for node in parse(text).walk()}
+        assert not kinds & {"link", "image", "s"}, text
+        assert "[Approve here](https://evil.example)" in plain(text)
