@@ -17,6 +17,7 @@ from ohmo.assembly.seams import Seams
 from ohmo.bus import MessageBus
 from ohmo.bus.bus import Seated
 from ohmo.config.load import Config
+from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Accepted, CursorSave, Store
@@ -51,7 +52,7 @@ class Knot:
     async def accept(self, items: Sequence[Seated], cursor: CursorSave | None) -> list[Accepted]:
         """The pool asks for what this brings while it is being stored."""
         if self.pool is not None and any(seat.kind in ("message", "wake") and not seat.hold and seat.ending is None for _, seat in items):
-            self.pool.expect()
+            self.pool.expect(sum(isinstance(one, Wake) and one.occurrence is not None for one, _ in items))
         return await self.store.accept(items, cursor)
 
     def tell(self, told: Sequence[Told]) -> None:

@@ -65,7 +65,7 @@ class Pool:
         self._pressed: float | None = None  # since when it is crowded
         self._wake = asyncio.Event()
         self._ready: set[str] = set()  # threads that became ready since the last claim; "": perhaps some
-        self._expected = 0  # messages that are about to be stored
+        self._due = 0  # jobs whose slots are about to be stored
         self._draining = False
         self._narrow: int | None = None
         self._at_once = 2
@@ -128,13 +128,13 @@ class Pool:
                 group.create_task(self._renewing(), name="sessions.renew")
                 while True:
                     self._wake.clear()
-                    named, self._expected = self._expected + len(self._ready), 0
+                    due, self._due = self._due, 0
                     self._ready.clear()
                     if self._gives_way():
                         await asyncio.sleep(BREATH)
                         continue
                     async with self._claiming:
-                        more = await self._claim(group, named)
+                        more = await self._claim(group, due)
                     if not more:
                         await self._nap()
         finally:
@@ -162,9 +162,9 @@ class Pool:
         self._ready.add(thread)
         self._wake.set()
 
-    def expect(self) -> None:
-        """A message is about to be stored: what is asked now is handed over with it, and one commit does for both."""
-        self._expected += 1
+    def expect(self, due: int = 0) -> None:
+        """A message is about to be stored: what is asked now is handed over with it, and one commit does for both. ``due``: slots of jobs."""
+        self._due += due
         self._ring()
 
     async def _nap(self) -> None:
@@ -174,10 +174,10 @@ class Pool:
             async with asyncio.timeout(POLL):
                 await self._wake.wait()
 
-    async def _claim(self, group: asyncio.TaskGroup, named: int) -> bool:
-        """``named``: so many threads are ready, or about to be; they begin together, else the last of them would wait for the first words of the others.
+    async def _claim(self, group: asyncio.TaskGroup, due: int) -> bool:
+        """``due``: so many jobs want to begin now, together: else the last of them would wait for the first words of the others.
         True: there may be more to take at once."""
-        limit = min(max(self._at_once, min(AT_ONCE, named)), (self._narrow or self._width) - len(self._running))
+        limit = min(max(self._at_once, min(AT_ONCE, due)), (self._narrow or self._width) - len(self._running))
         if self._draining or limit <= 0 or self._suspects.alone:
             return False
         try:

@@ -19,19 +19,26 @@ _TESTS: tuple[re.Pattern[str], ...] = (  # test, and what it said when it is sai
     re.compile(r"^test (?P<test>\S+) \.\.\. FAILED(?P<said>)$"),  # cargo test
     re.compile(r"^\s*● (?P<test>.+ › .+)(?P<said>)$"),  # Jest
     re.compile(r"^not ok \d+ -? ?(?P<test>[^#]+)(?P<said>)$"),  # TAP
+    re.compile(r"^\[\s*FAILED\s*\] (?P<test>[\w/]+\.[\w/]+)(?P<said>)(?:,? \(?.*)?$"),  # GoogleTest
     re.compile(r"^\[ERROR\]\s+(?P<test>[\w.$]+[.:]\w+)(?::\d+)? (?P<said>.+)$"),  # Maven Surefire
 )
 _SAID = re.compile(
     r"^(?:E\s+)?(?P<said>(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\b.*|(?:fatal|panic|error)(?:\[\w+\])?: .+|thread '.*' panicked at .*))$"
 )
 _ERROR = re.compile(r"^(?:##\[error\]|::error[^:]*::|ERROR:? |Error: |\S+:\d+(?::\d+)?: (?:fatal )?error:? )")
+_VERDICT = re.compile(  # what runners, build tools and shells say last when nothing above is known
+    r"^(?:=+ )?(?:make(?:\[\d+\])?: \*\*\* .+|ninja: build stopped: .+|BUILD FAIL(?:ED|URE)\b.*|FAILURES?[:!].*|FAILED \(.+\)|Failed! .+|FAIL\s+\S+.*"
+    r"|test result: FAILED\b.*|(?:.*\W)?[1-9]\d* (?:failed|failing|failures?)(?: tests?)?(?: in [\d.]+ ?m?s.*|\s*[,.;|)(=].*)?"
+    r"|npm (?:ERR!|error) .+|Bail out!.*|curl: \(\d+\) .+"
+    r"|(?:/\S*/)?(?:ba|da|z|a)?sh: .*not found|Segmentation fault.*|Aborted(?: \(core dumped\))?|Killed)$"
+)
 _ENDED = re.compile(r"exit(?:ed)?(?: with)? (?:code|status)|process completed|job failed|script returned", re.IGNORECASE)
 
 
 def failures_of(text: str, *, job: str = "", url: str = "", failed: bool = False) -> tuple[Failure, ...]:
     """``failed``: the job is known to have failed, so that something must be said of it."""
     lines = list(_lines(text))
-    found = list(_tests(lines, job, url)) or list(_errors(lines, job, url))
+    found = list(_tests(lines, job, url)) or list(_errors(lines, job, url)) or _verdict(lines, job, url)
     if not found and failed:
         found = [Failure(job, "", lines[-1] if lines else "the job failed and its log is empty", url)]
     return tuple(dict.fromkeys(found))[:_MOST]
@@ -77,6 +84,10 @@ def _near(lines: Sequence[str], number: int) -> str:
             return match["said"]
     below = lines[number + 1] if number + 1 < len(lines) else ""
     return re.sub(r"^\S+:\d+: ", "", below)
+
+
+def _verdict(lines: Sequence[str], job: str, url: str) -> list[Failure]:
+    return next(([Failure(job, "", line, url)] for line in lines if _VERDICT.match(line)), [])
 
 
 def _errors(lines: Sequence[str], job: str, url: str) -> Iterator[Failure]:

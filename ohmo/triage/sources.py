@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Protocol, TypeVar, cast
 
 from ohmo.triage import github, gitlab
-from ohmo.triage.facts import BadResults, CiRun, Reading
+from ohmo.triage.facts import BadResults, CiRun, Failure, Reading
 from ohmo.triage.formats import read_results
 from ohmo.triage.history import KEPT
 from ohmo.triage.logs import jobs_in
@@ -17,11 +17,16 @@ from ohmo.triage.values import link, objects, parsed, text
 
 _LISTED = 50  # runs that are asked for
 _STREAMS = 10  # workflows that are looked at
+_PAGE, _PAGES = (
+    100,
+    20,
+)  # jobs of a page, the most there may be (docs.gitlab.com/api/rest, docs.github.com/rest/using-the-rest-api); and pages
 
 Run = Callable[[Sequence[str]], bytes]
 """A program and its words, to what it prints. Raises BadResults with what it said when it fails."""
 Known = Collection[tuple[str, str]]
 """Stream and key of runs that need not be looked into again."""
+Job = Mapping[str, object]
 One = TypeVar("One")
 
 
@@ -45,7 +50,7 @@ def from_gh(repo: str, branch: str, run: Run, known: Known) -> Reading:
             logs = jobs_in(run(["gh", "run", "view", one.number, *where, "--log-failed"]).decode("utf-8", "replace"))
         except BadResults:
             logs = {}  # GitHub keeps logs for a time only; what failed is known without them
-        return replace(one.run, failures=github.failures_in(jobs, logs.get))
+        return _failed(one.run, github.failures_in(jobs, logs.get))
 
     return Reading([look(one) if one.failed and _new(one.run, known) else one.run for one in _latest(runs, lambda one: one.run.stream)])
 
@@ -62,9 +67,12 @@ def from_glab(repo: str, branch: str, run: Run, known: Known) -> Reading:
         except BadResults:
             return None  # erased or expired
 
+    def page(number: str, page: int) -> list[Job]:
+        more = f"&page={page}" if page > 1 else ""
+        return objects(parsed(run(["glab", "api", f"{project}/pipelines/{number}/jobs?per_page={_PAGE}{more}"]), "glab api jobs"))
+
     def look(number: str, one: CiRun) -> CiRun:
-        jobs = parsed(run(["glab", "api", f"{project}/pipelines/{number}/jobs?per_page=100"]), "glab api jobs")
-        return replace(one, failures=gitlab.failures_in(objects(jobs), trace))
+        return _failed(one, gitlab.failures_in(_pages(lambda turn: page(number, turn)), trace))
 
     chosen = _latest(pipelines, lambda one: one[1].stream)
     return Reading([look(number, one) if failed and _new(one, known) else one for number, one, failed in chosen])
@@ -76,17 +84,45 @@ def from_http(url: str, fetch: Fetch, known: Known) -> Reading:
     document = _document(data)
     if "workflow_runs" not in document:
         return read_results(data, url=url)
+
+    def page(jobs: str, turn: int) -> list[Job]:
+        query = urllib.parse.urlencode({"per_page": _PAGE, "page": turn})
+        return objects(_document(fetch(f"{jobs}{'&' if '?' in jobs else '?'}{query}")).get("jobs"))
+
     raw = {(text(one, "id")): one for one in objects(document["workflow_runs"])}
 
     def look(one: github.Listed) -> CiRun:
         jobs = link(raw[one.number], "jobs_url")
         if urllib.parse.urlsplit(jobs)[:2] != urllib.parse.urlsplit(url)[:2]:
             raise BadResults(f"{url}: run {one.number} has its jobs at another place ({jobs[:100] or 'no jobs_url'}); not asked there")
-        found = github.failures_in(objects(_document(fetch(jobs)).get("jobs")), lambda _: None)
-        return replace(one.run, failures=found)
+        answer = _document(fetch(jobs))
+        found = objects(answer.get("jobs"))
+        total = text(answer, "total_count")
+        if total.isdigit() and int(total) > len(found):  # GitHub shows 30 of them when it is not asked for more
+            found = _pages(lambda turn: page(jobs, turn))
+        return _failed(one.run, github.failures_in(found, lambda _: None))
 
     chosen = _latest(github.listed(document["workflow_runs"]), lambda one: one.run.stream)
     return Reading([look(one) if one.failed and _new(one.run, known) else one.run for one in chosen])
+
+
+def _pages(page: Callable[[int], list[Job]]) -> list[Job]:
+    """All of a list that comes in pages, from the first one on."""
+    found: dict[str, Job] = {}
+    for turn in range(1, _PAGES + 1):
+        jobs = page(turn)
+        fresh = {text(job, "id") or str(len(found) + number): job for number, job in enumerate(jobs)}
+        if fresh.keys() <= found.keys():
+            break
+        found.update(fresh)
+        if len(jobs) < _PAGE:
+            break
+    return list(found.values())
+
+
+def _failed(run: CiRun, failures: tuple[Failure, ...]) -> CiRun:
+    """A run that failed before it had a job (its file is broken), or whose jobs are gone, is not green for that."""
+    return replace(run, failures=failures or (Failure("", "", f"{run.stream}: the run failed, and no job says why", run.url),))
 
 
 def _document(data: bytes) -> Mapping[str, object]:

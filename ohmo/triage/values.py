@@ -17,9 +17,18 @@ def parsed(data: bytes, what: str) -> object:
     if len(data) > MOST_BYTES:
         raise BadResults(f"{what}: {len(data)} bytes; at most {MOST_BYTES} are read")
     try:
-        return cast("object", json.loads(data))
+        found = cast("object", json.loads(data))
     except (ValueError, RecursionError) as error:
         raise BadResults(f"{what}: it is not JSON ({str(error)[:100]})") from error
+    refuse(found, what)
+    return found
+
+
+def refuse(found: object, what: str) -> None:
+    """Raises BadResults: instead of results somebody says why there are none, as GitHub and GitLab do (a limit, no access, no such project)."""
+    said = text(cast("Mapping[str, object]", found), "message", "error") if isinstance(found, dict) and "jobs" not in found else ""
+    if said:
+        raise BadResults(f"{what}: it answered: {said}")
 
 
 def objects(value: object) -> list[Mapping[str, object]]:

@@ -88,8 +88,8 @@ async def test_turns_begin_after_a_burst_of_messages_and_not_later_than_they_are
     assert rig.said() == ["echo: one", "echo: two"]
 
 
-async def test_threads_that_are_known_to_be_ready_begin_together_before_the_first_of_them_runs() -> None:
-    """Twelve jobs of one moment: the last one does not wait for the first words of the others."""
+async def test_jobs_that_are_due_begin_together_before_the_first_of_them_runs() -> None:
+    """The last of twelve does not wait for the first words of the others."""
     rig, beside = Rig(width=32), list[int]()
 
     async def noted(arrival: Arrival) -> Sequence[str]:
@@ -100,7 +100,7 @@ async def test_threads_that_are_known_to_be_ready_begin_together_before_the_firs
     async with rig.life() as pool:
         await asyncio.sleep(0)  # it naps
         for number in range(12):
-            pool.expect()
+            pool.expect(1)
             await rig.says("now", replace(PLACE, chat=ChatId(f"C{number}")))
         await rig.quiet()
     assert beside[0] == 12

@@ -150,7 +150,62 @@ def test_forms_are_known_by_what_they_hold() -> None:
     assert [form_of(data) for data in (JUNIT, json.dumps(GITHUB_JOBS).encode(), json.dumps(GITLAB_JOBS).encode(), b"make: ok", b"[1/3] Building")] == [
         "junit", "github", "gitlab", "log", "log",
     ]  # fmt: skip
-    with pytest.raises(BadResults, match="has no jobs"):
+    with pytest.raises(BadResults, match="it answered: Bad credentials"):
         form_of(b'{"message": "Bad credentials"}')
+    with pytest.raises(BadResults, match="has no jobs"):
+        form_of(b'{"runs": []}')
     with pytest.raises(BadResults, match="are empty"):
         read_results(b" \n")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b'{"jobs": [{"name": "unit", "status": "completed", "conclusion": "fail', "not whole"), (b"[" * 100_000, "not whole"),
+        (b'[{"id": 1, "status": "fai', "not whole"), (b"null", "no jobs"), (b"PK\x03\x04\x00\x00", "no text"),
+        (json.dumps({"total_count": 31, "jobs": [{**GITHUB_JOBS["jobs"][1]}]}).encode(), "only 1 of 31 jobs"),
+    ],
+    ids=["cut", "deep", "cut list", "null", "binary", "first page"],
+)  # fmt: skip
+def test_what_cannot_be_read_whole_is_not_taken_for_green(data: bytes, said: str) -> None:
+    with pytest.raises(BadResults, match=said):
+        read_results(data)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig"])
+def test_what_powershell_writes_is_read(encoding: str) -> None:
+    mark = "\ufeff" if encoding == "utf-16-le" else ""
+    for text in (
+        JUNIT.decode().partition("?>")[2] or JUNIT.decode(), json.dumps(GITHUB_JOBS), "FAILED tests/test_a.py::test_b - ValueError: no\n",
+    ):  # fmt: skip
+        assert read_results((mark + text).encode(encoding)).runs[0].failures
+
+
+def test_lines_of_json_are_a_log() -> None:
+    said = '{"Action": "output", "Output": "ok"}\n{"Action": "pass"}\n'
+    assert read_results(said.encode()).runs[0].failures == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "make: *** [Makefile:2: test] Error 1", "bash: line 1: foo: command not found", "/bin/sh: 1: foo: not found", "BUILD FAILED in 3s", "BUILD FAILURE",
+        "FAILED (failures=1)", "Tests: 1 failed, 2 passed", "  1 failing", "==== 1 failed, 3 passed in 0.1s ====", "FAIL\tpkg/x [build failed]",
+        "[  FAILED  ] Foo.Bar (1 ms)", "5 examples, 2 failures", "Tests  2 failed | 3 passed (5)", "Segmentation fault (core dumped)", "npm error code 1",
+        "FAILURE: Build failed with an exception.", "Failed!  - Failed: 1, Passed: 2", "curl: (7) Failed to connect to ci.example", "FAILURES!",
+        "test result: FAILED. 1 passed; 1 failed; 0 ignored", "Bail out! no database", "ninja: build stopped: subcommand failed.",
+    ],
+)  # fmt: skip
+def test_a_log_that_only_ends_badly_is_not_green(line: str) -> None:
+    assert failures_of(f"building\n{line}\ndone\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "== 3 passed, 0 failed in 0.1s ==", "5 examples, 0 failures", "test result: ok. 1 passed; 0 failed; 0 ignored", "checking for foo... not found",
+        "10 failed attempts before it worked", "Errors: 0, Failures: 0", "Tests  3 passed (3)", "PASS a", "FAILSAFE on",
+    ],
+)  # fmt: skip
+def test_a_log_that_only_speaks_of_failures_is_green(line: str) -> None:
+    assert failures_of(f"building\n{line}\ndone\n") == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -109,6 +110,51 @@ def test_jobs_at_another_place_are_not_asked_for() -> None:
     }
     with pytest.raises(BadResults, match="not asked there"):
         from_http("https://ci.example/runs", lambda url: json.dumps(runs).encode(), ())
+
+
+def test_the_job_that_failed_is_found_on_a_later_page() -> None:
+    """GitHub shows 30 jobs of a run when it is asked for no number, GitLab at most 100."""
+    jobs = [{"id": number, "name": f"job {number}", "status": "completed", "conclusion": "success"} for number in range(1, 131)]
+    jobs[-1]["conclusion"] = "failure"
+    run = {"id": 1, "name": "CI", "status": "completed", "conclusion": "failure", "jobs_url": "https://ci.example/runs/1/jobs"}
+    asked: list[str] = []
+
+    def fetch(url: str) -> bytes:
+        asked.append(url)
+        split = urllib.parse.urlsplit(url)
+        if split.path == "/runs":
+            return json.dumps({"workflow_runs": [run]}).encode()
+        query = dict(urllib.parse.parse_qsl(split.query))
+        size, page = int(query.get("per_page", 30)), int(query.get("page", 1))
+        return json.dumps({"total_count": 130, "jobs": jobs[size * (page - 1) : size * page]}).encode()
+
+    assert [one.job for one in from_http("https://ci.example/runs", fetch, ()).runs[0].failures] == ["job 130"]
+    assert len(asked) == 4
+
+    def glab(words: Sequence[str]) -> bytes:
+        if "/jobs?" not in words[-1]:
+            return b"trace" if words[-1].endswith("/trace") else json.dumps([{"id": 48, "status": "failed", "sha": "b" * 40}]).encode()
+        page = int(dict(urllib.parse.parse_qsl(words[-1].partition("?")[2])).get("page", 1))
+        shown = [{"id": one["id"], "name": one["name"], "status": one["conclusion"].replace("failure", "failed")} for one in jobs]
+        return json.dumps(shown[100 * (page - 1) : 100 * page]).encode()
+
+    assert [one.job for one in from_glab("g/p", "main", glab, ()).runs[0].failures] == ["job 130"]
+
+
+def test_a_run_that_failed_without_a_job_is_not_green() -> None:
+    """A workflow or pipeline whose file is broken has no jobs."""
+    listed = [{"id": 48, "status": "failed", "sha": "b" * 40, "web_url": "https://gitlab.example/g/p/-/pipelines/48"}]
+    reading = from_glab("g/p", "main", lambda words: b"[]" if "/jobs?" in words[-1] else json.dumps(listed).encode(), ())
+    assert [(one.message, one.url) for one in reading.runs[0].failures] == [
+        ("pipeline: the run failed, and no job says why", listed[0]["web_url"])
+    ]
+
+
+def test_an_answer_that_is_no_result_says_what_it_said() -> None:
+    with pytest.raises(BadResults, match="404 Project Not Found"):
+        from_glab("g/p", "main", lambda words: b'{"message": "404 Project Not Found"}', ())
+    with pytest.raises(BadResults, match="rate limit exceeded"):
+        from_http("https://ci.example/runs", lambda url: b'{"message": "API rate limit exceeded for 10.0.0.1"}', ())
 
 
 def test_no_run_that_ended_is_said() -> None:
