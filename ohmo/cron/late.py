@@ -89,5 +89,5 @@ def _passed(first: datetime, late: list[datetime], state: Literal["skipped", "mi
 def _span(span: timedelta) -> str:
     minutes = round(span.total_seconds() / 60)
     if minutes < 1:
-        return f"{span.total_seconds():.0f} s"
+        return f"{span.total_seconds():.1f} s"
     return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"

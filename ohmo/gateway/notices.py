@@ -51,13 +51,16 @@ class Notices:
         self._told = {name: at for name, at in self._told.items() if now - at < AGAIN} | {incident: now}
         log.warning("owner_notice", incident=incident, text=text)
         row, place = once or self._new_id(), at or self._address(not_through, not_at)
+        waits = place == self._dashboard and bool(
+            self._owners
+        )  # the row itself is for their chat: who saw it there once does not see it again
         try:
-            await self._outbox.post([PostRow(row, "notice", Outbound(place, text))])
+            await self._outbox.post([PostRow(derived("page", row) if waits else row, "notice", Outbound(place, text))])
         except (Unavailable, StoreError) as error:
             self._told.pop(incident)
             log.error("owner_notice_failed", incident=incident, error=str(error))
             return False
-        if place == self._dashboard and self._owners:
+        if waits:
             self._unheard = [*self._unheard, (row, text, not_through, not_at)][-MOST:]
             await self.connected()  # one may have come while it was written
         return True
@@ -70,7 +73,7 @@ class Notices:
                 continue
             self._unheard.remove(unheard)
             try:
-                await self._outbox.post([PostRow(derived("heard", row), "notice", Outbound(place, text))])
+                await self._outbox.post([PostRow(row, "notice", Outbound(place, text))])
             except (Unavailable, StoreError) as error:
                 self._unheard.append(unheard)
                 log.error("owner_notice_failed", incident=row, error=str(error))

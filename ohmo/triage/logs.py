@@ -87,7 +87,7 @@ def _near(lines: Sequence[str], number: int) -> str:
 
 
 def _verdict(lines: Sequence[str], job: str, url: str) -> list[Failure]:
-    return next(([Failure(job, "", line, url)] for line in lines if _VERDICT.match(line)), [])
+    return [Failure(job, "", line, url) for line in lines if _VERDICT.match(line)][:1]
 
 
 def _errors(lines: Sequence[str], job: str, url: str) -> Iterator[Failure]:

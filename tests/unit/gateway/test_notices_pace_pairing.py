@@ -131,6 +131,26 @@ async def test_what_came_before_the_owner_could_be_reached_is_told_once_they_can
     assert [text for channel, _, text in await told(store) if channel == "web"] == ["the store was mended", "slack cannot be reached"]
 
 
+async def test_what_was_told_in_a_chat_before_a_restart_is_not_told_there_again(clock: Clock) -> None:
+    """A job that still fails is looked at when ohmo starts, before any channel is connected."""
+    store, up = MemoryStore(clock=clock), ["slack"]
+
+    def address(channel: str, rest: str) -> Address | None:
+        return Address(channel, "bot", ChatId(rest)) if channel in up else None
+
+    def life() -> Notices:
+        return Notices(store, ("slack:U1",), address_of=address, new_id=lambda: ident("never"), clock=clock)
+
+    await life().tell("failed", "the job failed", once=ident("once"))
+    for _ in range(2):
+        up.clear()
+        voice = life()
+        await voice.tell("failed", "the job failed", once=ident("once"))
+        up.append("slack")
+        await voice.connected()
+    assert [text for channel, _, text in await told(store) if channel == "slack"] == ["the job failed"]
+
+
 def test_owners_are_the_list_and_then_the_roles_each_once() -> None:
     assert owners_of(("slack:U1",), {"slack:U2": "owner", "slack:U3": "admin", "slack:U1": "owner"}) == ("slack:U1", "slack:U2")
 
