@@ -32,12 +32,14 @@ from channels.lights import Lights
 from channels.matrix import render
 from channels.matrix.client import MatrixClient, Pace
 from channels.matrix.client_wire import Forbidden, SignedOut
+from channels.matrix.doubles import Doubles
 from channels.matrix.login import sign_in
 from channels.matrix.rooms import Rooms
 from channels.matrix.settings import MatrixSettings
 from channels.matrix.sync import POSITION_ONLY, Listening
 from channels.matrix.welcome import Welcome
 from channels.registry import load
+from channels.rivals import Rivals
 
 if TYPE_CHECKING:  # at run time only where encryption is on
     from channels.matrix.encryption import Encryption
@@ -150,8 +152,9 @@ class Matrix:
                     await client.typing(room, self.account, False, 0)
         await self._lights.forget()
         welcome = Welcome(client, rooms, self.account, self._options.invited)
+        doubles = Doubles(client, self.account, Rivals(context.state, self._options.clock))
         try:
-            await Listening(client, rooms, welcome, self.account, context, self._options.clock).run(self._born)
+            await Listening(client, rooms, welcome, self.account, context, doubles, self._options.clock).run(self._born)
         except SignedOut as out:
             if out.soft and not self._settings.access_token:
                 raise NotReady(f"the homeserver asks for a new login ({out})") from out

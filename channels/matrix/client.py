@@ -33,6 +33,7 @@ class Pace:
     poll: float = 25.0  # the homeserver may hold a sync open for so long
     slack: float = 15.0  # the answer of a sync may come so much later
     catch_up: float = 60.0  # the first one, whose homeserver has to gather what was said in all rooms meanwhile, may take so long
+    ask: float = 5.0  # between two questions whether another ohmo is there
     soon: float = 0.25  # the next try after one sync that failed, at most; doubled after the next
 
 
@@ -124,6 +125,9 @@ class MatrixClient:
             return await self._wire.call(Method.GET, ClientPath.v3.user[user].account_data[kind])
         except Missing:
             return {}
+
+    async def set_account_data(self, user: str, kind: str, content: Json) -> None:
+        await self._wire.call(Method.PUT, ClientPath.v3.user[user].account_data[kind], content)
 
     async def join(self, room: str, through: str = "") -> None:
         """``through``: a homeserver that knows the room."""

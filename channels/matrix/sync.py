@@ -18,6 +18,8 @@ from typing import Any
 from channels.contract import Address, Arrival, ChannelContext, ChatId, Cursor, Inbound
 from channels.errors import ChannelError, NotReady, RateLimited, Rejected
 from channels.matrix.client import MatrixClient
+from channels.matrix.doubles import TYPE as DOUBLES
+from channels.matrix.doubles import Doubles
 from channels.matrix.history import TYPES, History, list_of
 from channels.matrix.inbound import (
     SPOKEN,
@@ -51,7 +53,7 @@ STATE = ["m.room.member", "m.room.encryption", "m.room.history_visibility"]
 EVERYTHING = json.dumps(
     {
         "presence": NOTHING,
-        "account_data": {"types": ["m.direct"]},
+        "account_data": {"types": ["m.direct", DOUBLES]},
         "room": {
             "timeline": {"types": TYPES, "limit": 50},
             "state": {"types": STATE, "lazy_load_members": True},
@@ -94,8 +96,16 @@ class Listening:
     """One ``receive``: from the saved position, or the very first time from ``born``, the answer of the sync made when we connected."""
 
     def __init__(
-        self, client: MatrixClient, rooms: Rooms, welcome: Welcome, me: str, context: ChannelContext, clock: Callable[[], datetime]
+        self,
+        client: MatrixClient,
+        rooms: Rooms,
+        welcome: Welcome,
+        me: str,
+        context: ChannelContext,
+        doubles: Doubles,
+        clock: Callable[[], datetime],
     ) -> None:
+        self._doubles = doubles
         self._client, self._rooms, self._welcome = client, rooms, welcome
         self._me, self._context, self._clock = me, context, clock
         self._history = History(client, me, context, clock)
@@ -111,7 +121,11 @@ class Listening:
     async def run(self, born: Mapping[str, Any]) -> None:
         self._position = await self._start(born)
         self._read_direct(await self._client.account_data(self._me, "m.direct"))
-        marking = asyncio.create_task(self._mark_read(), name="matrix read markers")
+        await self._doubles.leave_word()
+        beside = [
+            asyncio.create_task(self._mark_read(), name="matrix read markers"),
+            asyncio.create_task(self._doubles.run(), name="matrix doubles"),
+        ]
         pace, failed, answered = self._client.pace, 0, time.monotonic()
         try:
             while True:
@@ -129,8 +143,9 @@ class Listening:
                     self._rooms.live = True
         finally:
             self._rooms.live = False
-            marking.cancel()
-            await asyncio.wait([marking])
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
 
     def _pause(self, failure: ChannelError, failed: int) -> float:
         """Seconds, drawn from the whole of a range that doubles, so that many clients do not come back at once; a wait that was asked for comes first."""
@@ -178,6 +193,8 @@ class Listening:
         for event in _events(answer.get("account_data")):
             if event.get("type") == "m.direct":
                 self._read_direct(mapping(event.get("content")))
+            elif event.get("type") == DOUBLES:
+                self._doubles.heard(mapping(event.get("content")))
         news = await encryption.hear(position.since, answer) if encryption is not None else None
         late, read = await self._late(None if missed or news is None else news.sessions)
         arrivals, order = await self._arrivals(answer, position, missed)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from channels.contract import Address, ChatId, Inbound
-from channels.slack.client import Pace
+from channels.matrix.client import Pace as MatrixPace
+from channels.slack.client import Pace as SlackPace
 from ohmo.gateway.switchboard import LISTENS, PROBE, Switchboard
 from tests.faults.daemon import until
 from tests.faults.houses import House
@@ -185,7 +186,7 @@ async def test_of_two_houses_that_both_answer_the_younger_one_stops_and_tries_on
 @pytest.mark.fault(51, on="slack")
 async def test_of_two_houses_on_one_slack_app_the_younger_one_stops_and_tries_once_in_five_minutes(tmp_path: Path) -> None:
     async with street("slack", tmp_path) as (rig, houses):
-        rig.pace = Pace(echo=0.2, look=0.05)
+        rig.pace = SlackPace(echo=0.2, look=0.05)
         one = await houses.builds("one")
         await one.becomes("connected")
         at = await question(rig, "hello", one)
@@ -214,3 +215,31 @@ async def test_of_two_houses_on_one_slack_app_the_younger_one_stops_and_tries_on
         await question(rig, "and now?", two)
         await two.speaks()
         assert "kept until the other one is gone" in [shown.text for shown in await rig.visible() if shown.by_bot]
+
+
+@pytest.mark.needs("synapse")
+@pytest.mark.fault(51, on="matrix")
+async def test_of_two_houses_on_one_matrix_account_the_younger_one_stops_and_tries_once_in_five_minutes(tmp_path: Path) -> None:
+    async with street("matrix", tmp_path) as (rig, houses):
+        rig.pace = MatrixPace(ask=0.1)
+        one = await houses.builds("one")
+        await one.becomes("connected")
+        at = await question(rig, "hello", one)
+        two = await houses.builds("two")
+        await two.becomes("conflict")
+        assert "another ohmo is connected with this account" in two.detail
+        assert "3 times in a row" in two.detail
+        await two.house.posts("kept until the other one is gone", at)
+        for _ in range(2):
+            await two.tries()
+            await two.becomes("conflict")
+            assert "still" in two.detail
+        await question(rig, "who hears?", one)
+        assert one.state == "connected"
+        assert await two.house.waiting() == ["kept until the other one is gone"]
+        await one.leaves()
+        await two.tries()
+        await two.becomes("connected")
+        await question(rig, "and now?", two)
+        await two.speaks()
+        assert [shown.text for shown in await rig.visible() if shown.by_bot] == ["kept until the other one is gone"]

@@ -31,6 +31,7 @@ class MatrixRig:
         self.encrypted = encrypted  # every room is, and people speak through clients of their own
         self.synapse = synapse
         self.proxy = proxy
+        self.pace: Pace | None = None  # unless a channel is given one
         self.run = secrets.token_hex(4)
         self.bot = synapse.register(f"ohmo-{self.run}")
         self.people: dict[str, Account] = {}
@@ -48,7 +49,7 @@ class MatrixRig:
     def channel(self, options: Options | None = None, pace: Pace | None = None) -> Channel:
         """With encryption, ``options.state`` is where its keys live."""
         keys = {key: value for key, value in self.settings().items() if key != "enabled"}
-        return Matrix(MatrixSettings(**keys), options or Options(), pace)
+        return Matrix(MatrixSettings(**keys), options or Options(), pace or self.pace)
 
     async def says(self, text: str, *, chat: str = "dm:ada", person: str = "ada", topic: str | None = None, mention: bool = True) -> str:
         content: dict[str, Any] = {"msgtype": "m.text", "body": text, "m.mentions": {}}

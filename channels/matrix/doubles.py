@@ -1,0 +1,67 @@
+"""A second ohmo on the same account: a homeserver shows both everything and tells neither, so each leaves word in the account's own data.
+
+Source: Matrix Client-Server API, "Client Config" (account data is seen by the account alone, and a change comes to each of its clients by ``/sync``).
+Whoever comes leaves word; who was here before answers in the same place. So word of an older one, written after ours, was written by one that lives."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from channels.errors import NotReady, RateLimited, Rejected
+from channels.matrix.client import MatrixClient
+from channels.rivals import Rivals
+
+log = logging.getLogger("channels.matrix")
+
+TYPE = "ohmo.connected"
+APART = 60.0  # seconds between two answers that are no longer in a row
+_WHAT = "matrix: another ohmo is connected with this account"
+
+
+class Doubles:
+    """Of one connection."""
+
+    def __init__(self, client: MatrixClient, me: str, rivals: Rivals) -> None:
+        self._client, self._me, self._rivals = client, me, rivals
+        self._life = secrets.token_hex(8)
+        self._asks, self._wanted = 0.0, asyncio.Event()  # seconds until word is left again
+        self._answered = time.monotonic()
+
+    async def leave_word(self) -> None:
+        """A homeserver that does not take it only leaves us blind. Raises AuthFailed."""
+        try:
+            await self._client.set_account_data(self._me, TYPE, {"life": self._life, "since": self._rivals.since})
+        except (Rejected, RateLimited, NotReady) as error:
+            log.info("%s: word of this connection could not be left: %s", self._me, error)
+
+    def heard(self, content: Mapping[str, Any]) -> None:
+        """Word that was left, ours or another's. Raises InUse at the third answer of an older one, after a stop at the first."""
+        life, since = content.get("life"), content.get("since")
+        if not isinstance(life, str) or not isinstance(since, int) or life == self._life:
+            return
+        if (since, life) > (self._rivals.since, self._life):
+            self._ask(0.0)
+            return
+        now = time.monotonic()
+        if now - self._answered > APART:
+            self._rivals.calm()
+        self._answered = now
+        self._rivals.conflict(_WHAT)
+        self._ask(self._client.pace.ask)
+
+    def _ask(self, seconds: float) -> None:
+        self._asks = seconds
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            await asyncio.sleep(self._asks)
+            await self.leave_word()

@@ -1,0 +1,99 @@
+"""Who leaves word in the account's data, who answers it, and what is no answer."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from channels.errors import InUse, RateLimited, Rejected
+from channels.matrix.client import Pace
+from channels.matrix.doubles import TYPE, Doubles
+from channels.rivals import Rivals
+
+CAME = datetime(2026, 11, 22, 12, tzinfo=UTC)
+OLDER = {"life": "older", "since": round((CAME - timedelta(hours=1)).timestamp() * 1000)}
+YOUNGER = {"life": "younger", "since": round((CAME + timedelta(seconds=1)).timestamp() * 1000)}
+
+
+class Homeserver:
+    """Keeps what was left."""
+
+    pace = Pace(ask=0.0)
+
+    def __init__(self) -> None:
+        self.words: list[dict[str, Any]] = []
+        self.refuses: list[Exception] = []
+        self.changed = asyncio.Event()
+
+    async def set_account_data(self, user: str, kind: str, content: dict[str, Any]) -> None:
+        assert (user, kind) == ("@ohmo:here", TYPE)
+        self.changed.set()
+        if self.refuses:
+            raise self.refuses.pop()
+        self.words.append(content)
+
+
+@pytest.fixture
+def homeserver() -> Homeserver:
+    return Homeserver()
+
+
+@pytest.fixture
+def doubles(homeserver: Homeserver, tmp_path: Path) -> Doubles:
+    return Doubles(homeserver, "@ohmo:here", Rivals(tmp_path, lambda: CAME))  # pyright: ignore[reportArgumentType]
+
+
+async def left(doubles: Doubles, homeserver: Homeserver, count: int) -> None:
+    """Until so many words were left."""
+    task = asyncio.create_task(doubles.run())
+    try:
+        async with asyncio.timeout(20):
+            while len(homeserver.words) < count:
+                homeserver.changed.clear()
+                await homeserver.changed.wait()
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_the_third_answer_of_an_older_one_is_enough_and_each_is_asked_for(doubles: Doubles, homeserver: Homeserver) -> None:
+    await doubles.leave_word()
+    for count in (2, 3):
+        doubles.heard(OLDER)
+        await left(doubles, homeserver, count)
+    with pytest.raises(InUse, match=r"another ohmo is connected with this account \(3 times in a row\)"):
+        doubles.heard(OLDER)
+
+
+async def test_one_that_comes_later_is_answered_for_ever(doubles: Doubles, homeserver: Homeserver) -> None:
+    for count in range(1, 6):
+        doubles.heard(YOUNGER)
+        await left(doubles, homeserver, count)
+    assert {(word["life"], word["since"]) for word in homeserver.words} == {(homeserver.words[0]["life"], round(CAME.timestamp() * 1000))}
+
+
+@pytest.mark.parametrize(
+    "word", [{}, {"life": 3, "since": 4}, {"life": "x"}, {"since": 1}, {"life": "x", "since": "long"}, {"life": "x", "since": 1.5}]
+)
+async def test_word_of_another_form_says_nothing(doubles: Doubles, word: dict[str, Any]) -> None:
+    for _ in range(4):
+        doubles.heard(word)
+
+
+async def test_our_own_word_says_nothing(doubles: Doubles, homeserver: Homeserver) -> None:
+    await doubles.leave_word()
+    for _ in range(4):
+        doubles.heard(homeserver.words[0])
+
+
+@pytest.mark.parametrize("refusal", [Rejected("M_UNRECOGNIZED"), RateLimited(5.0)])
+async def test_a_homeserver_that_takes_no_word_only_leaves_us_blind(doubles: Doubles, homeserver: Homeserver, refusal: Exception) -> None:
+    homeserver.refuses = [refusal]
+    await doubles.leave_word()
+    assert homeserver.words == []
