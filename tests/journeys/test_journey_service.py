@@ -173,3 +173,17 @@ def test_the_log_is_followed_while_the_service_is_stopped_and_started(person: Pe
     assert any("stopped as asked" in line for line in seen)
     following.terminate()
     following.communicate(timeout=20)
+
+
+def test_in_the_image_the_engine_keeps_it_and_status_says_so(person: Person) -> None:
+    person.environ["OHMO_SERVICE"] = "container"
+    assert "kept by the container engine" in person.types("service", "status", code=1)
+    daemon = subprocess.Popen(
+        [sys.executable, "-m", "ohmo", "run"], env=person.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        assert person.until(lambda found: found["ready"])["manager"] == "container engine"
+        assert "ready, started" in person.types("service", "status")
+    finally:
+        daemon.terminate()
+        daemon.wait(60)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ohmo.service.choice import Kind
     from ohmo.service.contract import Manager, Standing
 
+ENGINE = "container engine"  # in our image it starts what ended
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -120,10 +121,11 @@ def status(ctx: click.Context, system: bool, as_json: bool) -> None:
         silence = "the daemon does not answer"
     except OhmoError as error:
         silence = str(error)
-    well = standing.state == "running" and bool(answer.get("ready"))
+    engine = standing.state == "not installed" and os.environ.get("OHMO_SERVICE") == "container"
+    well = (engine or standing.state == "running") and bool(answer.get("ready"))
     if as_json:
         body = {
-            "manager": found.name,
+            "manager": ENGINE if engine else found.name,
             "state": standing.state,
             "pid": standing.pid,
             "restarts": standing.restarts,
@@ -135,12 +137,12 @@ def status(ctx: click.Context, system: bool, as_json: bool) -> None:
             )
         )
         ctx.exit(0 if well else 1)
-    click.echo(f"service: {_line(found, standing)}")
-    if answer and standing.state != "running":
+    click.echo(f"service: {f'kept by the {ENGINE}' if engine else _line(found, standing)}")
+    if answer and standing.state != "running" and not engine:
         click.echo("a daemon that was started by hand runs on this home:")
     if answer:
         show_status(answer)
-    elif standing.state in ("running", "starting"):
+    elif engine or standing.state in ("running", "starting"):
         click.echo(silence)
     ctx.exit(0 if well else 1)
 
