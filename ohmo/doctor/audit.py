@@ -15,6 +15,7 @@ from ohmo.config.source import Plain
 Severity = Literal["critical", "high", "medium", "low"]
 ORDER: tuple[Severity, ...] = ("critical", "high", "medium", "low")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PACKAGES = Path(__file__).resolve().parents[2]
 _PRIVATE = ("token", "secret", "password", "api_key", "access_key", "secret_key")
 _WIDE = ("Bash", "Bash(*)", "Write", "Edit", "MultiEdit")
 
@@ -29,9 +30,12 @@ class Risk:
     next: str
 
 
-def audit(config: Config, user: int) -> list[Risk]:
-    """Gravest first. ``user``: whose process this is."""
-    found = [*_people(config), *_acting(config, user), *_network(config), *_files(config), *_secrets(config)]
+def audit(config: Config, user: int, packages: Path = PACKAGES) -> list[Risk]:
+    """Gravest first. ``user``: whose process this is. ``packages``: the folder ohmo is installed in."""
+    found = [
+        *_people(config), *_acting(config, user), *_unattended(config), *_network(config), *_files(config), *_places(config, user, packages),
+        *_secrets(config),
+    ]  # fmt: skip
     return sorted(found, key=lambda risk: ORDER.index(risk.severity))
 
 
@@ -74,7 +78,7 @@ def _acting(config: Config, user: int) -> Iterator[Risk]:
             "set permissions.mode: default",
         )
     for rule in rules.allow:
-        if rule.replace(" ", "") in _WIDE or rule.replace(" ", "").startswith(("Bash(sudo", "Bash(sh:", "Bash(bash:", "Bash(python")):
+        if _is_wide(rule):
             yield Risk(
                 "wide_rule",
                 "high",
@@ -90,6 +94,30 @@ def _acting(config: Config, user: int) -> Iterator[Risk]:
     folder = config.workspace.resolve()
     if folder in (Path("/"), Path.home().resolve()) or config.home.root.resolve().is_relative_to(folder):
         yield Risk("wide_workspace", "medium", f"the workspace {folder} holds more than work", "set workspace to a folder of its own")
+
+
+def _is_wide(rule: str) -> bool:
+    told = rule.replace(" ", "")
+    return told in _WIDE or told.startswith(("Bash(sudo", "Bash(sh:", "Bash(bash:", "Bash(python"))
+
+
+def _unattended(config: Config) -> Iterator[Risk]:
+    """What runs when nobody is there, on words that may come from anywhere."""
+    given = [(f"cron.jobs: {job.name}", job.rules) for job in config.cron.jobs]
+    given += [(f"webhooks.{name}", hook.rules) for name, hook in config.webhooks.items()]
+    for what, rules in given:
+        for rule in rules:
+            if _is_wide(rule):
+                yield Risk(
+                    "wide_job",
+                    "high",
+                    f"{what} may {rule}: anything, when nobody is there",
+                    "name single commands, such as Bash(gh run list:*)",
+                )
+    for name, hook in config.webhooks.items():
+        if hook.role in ("owner", "admin") and config.permissions.mode == "full_auto":
+            text = f"webhooks.{name}: whatever is sent to it acts as {hook.role}, and nothing is asked (full_auto)"
+            yield Risk("strong_webhook", "critical", text, f"set webhooks.{name}.role: user")
 
 
 def _network(config: Config) -> Iterator[Risk]:
@@ -114,6 +142,25 @@ def _files(config: Config) -> Iterator[Risk]:
         grave: Severity = "critical" if name in (".env", "run/token") else "high"
         if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077:
             yield Risk("open_file", grave, f"{path}: others on this machine can open it", f"chmod go= {path}")
+
+
+def _places(config: Config, user: int, packages: Path) -> Iterator[Risk]:
+    """Folders in which somebody else could put another ohmo, or another home: whoever may write packages may also write what every start runs."""
+    root = config.home.root.absolute()
+    ours = {0, user, *([root.stat().st_uid] if root.exists() else [])}
+    for folder, what in ((packages, "what ohmo runs"), (packages / "ohmo", "what ohmo runs"), (root.parent, "your home")):
+        if not folder.exists():
+            continue
+        found = folder.stat()
+        mine, shared = found.st_uid in ours, found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
+        if shared or not mine:
+            text = f"{folder}: others on this machine can put other files in the place of {what}"
+            yield Risk(
+                "exchangeable",
+                "critical",
+                text,
+                f"chmod o-w {folder}" if mine else f"put it where only you write; {folder} is somebody else's",
+            )
 
 
 def _secrets(config: Config) -> Iterator[Risk]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ohmo.config.load import load
-from ohmo.doctor.audit import ORDER, audit
+from ohmo.doctor.audit import ORDER, PACKAGES, audit
 
 sys.path.insert(0, str(Path(__file__).parent))
 from patient import Patient
@@ -42,8 +42,8 @@ def patient(tmp_path: Path) -> Patient:
     return found
 
 
-def findings(patient: Patient, user: int = 1000) -> dict[str, tuple[str, str]]:
-    return {risk.name: (risk.severity, risk.next) for risk in audit(load(environ=patient.environ), user)}
+def findings(patient: Patient, user: int = 1000, packages: Path = PACKAGES) -> dict[str, tuple[str, str]]:
+    return {risk.name: (risk.severity, risk.next) for risk in audit(load(environ=patient.environ), user, packages)}
 
 
 def test_a_careful_home_has_nothing_open(patient: Patient) -> None:
@@ -60,6 +60,30 @@ def test_each_way_in_is_named(name: str, patient: Patient) -> None:
     assert found[name][0] == severity
     assert step in found[name][1]
     assert set(found) - {name} <= {"full_auto"}
+
+
+@pytest.mark.parametrize("name", ["packages", "packages/ohmo", "above"])
+def test_folders_in_which_somebody_else_could_put_another_ohmo_or_home_are_named(name: str, patient: Patient, tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    (packages / "ohmo").mkdir(parents=True)
+    folder = patient.home.root.parent if name == "above" else tmp_path / name
+    assert findings(patient, packages=packages) == {}
+    folder.chmod(0o757)
+    assert findings(patient, packages=packages) == {"exchangeable": ("critical", f"chmod o-w {folder}")}
+    folder.chmod(0o1777)  # as /tmp: nobody replaces what is not theirs
+    assert findings(patient, packages=packages) == {}
+    folder.chmod(0o755)
+
+
+HOOK = "webhooks: {ci: {secret: env:HOOK, prompt: 'look', to: 'telegram:1', role: owner, rules: ['Bash']}}\ncron:"
+
+
+def test_what_runs_when_nobody_is_there_is_looked_at_too(patient: Patient) -> None:
+    patient.config("cron:", HOOK)
+    assert findings(patient)["wide_job"][0] == "high"
+    assert "strong_webhook" not in findings(patient)
+    patient.config("permissions: {", "permissions: {mode: full_auto, ")
+    assert findings(patient)["strong_webhook"] == ("critical", "set webhooks.ci.role: user")
 
 
 @pytest.mark.parametrize("part", ["config.yaml", ".env", "run/token", "ohmo.db", "backups"])
