@@ -14,6 +14,7 @@ import pytest
 from ohmo.assembly.clockwork import specs
 from ohmo.assembly.house import House
 from ohmo.config.load import load
+from ohmo.contracts.cron import JobRow
 from ohmo.contracts.errors import ConfigError, Refused
 from ohmo.cron.desk import By
 from ohmo.providers.scripted import Says
@@ -311,6 +312,32 @@ async def test_jobs_of_the_configuration_run_and_go_with_it(world: Callable[...,
             return await built.clockwork.desk.list() == []
 
         await eventually(gone)
+
+
+async def test_a_job_of_the_configuration_is_what_stands_there_now(world: Callable[..., World]) -> None:
+    async def times(built: House, every: float) -> dict[str, Any]:
+        found: list[JobRow] = []
+
+        async def read() -> bool:
+            found[:] = await built.clockwork.desk.list()
+            return any(row.body.spec.every == every for row in found) and len(found) == 2
+
+        await eventually(read)
+        return {row.name: (row.job, row.next_at) for row in found}
+
+    life = world("new words", config="cron: {jobs: [{name: brief, every: 1h, prompt: old}, {name: kept, every: 2h, prompt: x}]}\n")
+    async with house(life) as built:
+        before = await times(built, 3_600)
+    life.clock.tick(60)
+    changed = "cron: {jobs: [{name: brief, every: 90m, prompt: say it, to: 'fake:team'}, {name: kept, every: 2h, prompt: x}]}\n"
+    async with house(replace(life, config=changed)) as built:
+        await ready(built)
+        after = await times(built, 5_400)
+        assert after["kept"] == before["kept"]  # what did not change keeps its place in time
+        assert after["brief"][0] == before["brief"][0]
+        assert after["brief"][1] == BIRTH + timedelta(minutes=90)
+        life.clock.tick(89 * 60)
+        await life.hears("new words", "team")
 
 
 async def test_jobs_of_the_same_moment_are_claimed_together(world: Callable[..., World]) -> None:

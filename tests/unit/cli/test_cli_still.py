@@ -26,6 +26,8 @@ def test_listings_and_jobs_work_without_a_daemon_and_let_nothing_run(home: Path)
     made = ohmo(home, "cron", "add", "--every", "1s", "--prompt", "Bash: date", "--name", "tick")
     assert made.stdout.startswith("tick: next run ")
     assert ohmo(home, "cron", "history", "tick").stdout == "it has not been due yet\n"
+    exported = [json.loads(line) for line in ohmo(home, "cron", "export").stdout.splitlines()]
+    assert [(line["type"], line["name"], line["every"]) for line in exported] == [("job", "tick", "1s")]
     started = ohmo(home, "cron", "run", "tick")
     assert started.returncode == 1
     assert "start it with: ohmo run" in started.stderr

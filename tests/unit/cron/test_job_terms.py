@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from ohmo.contracts.cron import BadJob
+from ohmo.contracts.cron import BadJob, JobBody, JobRow
+from ohmo.cron.spec import digest, spec_of
+from ohmo.cron.wakes import terms_of
 from ohmo.testing import BIRTH, eventually
 from tests.unit.cron.scheduler_rig import Rig
 
@@ -113,3 +116,14 @@ async def test_a_paused_job_runs_by_hand_only_and_goes_on_with_its_next_slot() -
         await rig.work()
         await done(rig, "done")
         assert (await rig.desk.resume("brief")).next_at == BIRTH + timedelta(seconds=1_800)
+
+
+def test_rules_and_secrets_that_are_not_the_ones_that_were_allowed_are_not_used() -> None:
+    """Whoever changes the row behind the back of whoever allowed it gains nothing."""
+    spec = spec_of({**JOB, "rules": ["Bash(ls:*)"], "secrets": {"T": "env:T"}}, "UTC", BIRTH)
+    row = JobRow("j", "brief", "person", JobBody(spec, BIRTH, digest(spec)), 1, True, None, "owner")
+    allowed = terms_of(row)
+    assert (allowed.rules, allowed.secrets) == (("Bash(ls:*)",), (("T", "env:T"),))
+    for change in ({"rules": ("Bash",)}, {"secrets": (("T", "env:OTHER"),)}, {"rules": ("Bash(ls:*)", "Read")}):
+        other = terms_of(replace(row, body=replace(row.body, spec=replace(spec, **change))))
+        assert (other.rules, other.secrets) == ((), ())
