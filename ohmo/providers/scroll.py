@@ -64,7 +64,7 @@ class Scrolls:
     evicted session's bytes leave, too.
     ``rendered`` counts steps turned into bytes since the start (tests count work, not time)."""
 
-    def __init__(self, wire: Wire, *, limit: int = 16 << 20) -> None:
+    def __init__(self, wire: Wire, *, limit: int = 6 << 20) -> None:
         self._wire = wire
         self._limit = limit
         self._scrolls: OrderedDict[int, Scroll] = OrderedDict()  # by id(), oldest use first
