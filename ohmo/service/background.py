@@ -16,6 +16,7 @@ from typing import Any, cast
 from ohmo.config.writing import write_whole
 from ohmo.service.contract import READY_WITHIN, STOP_WITHIN, Log, Plan, ServiceFailed, Standing, State
 
+_WRITTEN = ("starting", "running", "restarting", "stopped", "failed")
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
@@ -128,17 +129,20 @@ class Background:
 
     def seen(self) -> Standing:
         """What the supervisor wrote down, checked against the locks."""
-        found = self._read()
-        state, detail = cast("State", found.get("state", "stopped")), str(found.get("detail", ""))
+        found, alone = self._read(), not self.supervised()
+        said, restarts = found.get("state"), found.get("restarts")
+        state: State = (
+            cast("State", said) if said in _WRITTEN else "stopped" if alone else "starting"
+        )  # who wrote it may have been killed, or somebody else
+        detail, restarts = str(found.get("detail", "")), restarts if isinstance(restarts, int) else 0
         daemon = found.get("daemon") if isinstance(found.get("daemon"), int) else None
-        alone = not self.supervised()
         if alone and state in ("running", "starting") and self._daemon() is not None:
             why = "its supervisor was killed; `ohmo service start` gives it a new one"
-            return Standing("running", daemon, int(found.get("restarts", 0)), why, alone=True)
+            return Standing("running", daemon, restarts, why, alone=True)
         if alone and state not in ("failed", "stopped"):
             why = "the supervisor and the daemon were killed; ohmo service start"
-            return Standing("stopped", None, int(found.get("restarts", 0)), why, alone=True)
-        return Standing(state, daemon, int(found.get("restarts", 0)), detail)
+            return Standing("stopped", None, restarts, why, alone=True)
+        return Standing(state, daemon, restarts, detail)
 
     def log(self, lines: int, follow: bool) -> Log:  # noqa: ARG002 - who reads the file counts its lines
         return Log(file=self._plan.home.root / "logs" / "service.log")

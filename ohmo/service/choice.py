@@ -69,13 +69,20 @@ def run_command(command: Sequence[str], within: float, *, inherits: Sequence[int
 
 
 def choose(machine: Machine, python: Path, home: Home, *, system: bool, kind: Kind | None = None, run: Run = run_command) -> Manager:
-    """``kind`` None: the one that is installed, else the one this machine has. Raises ServiceFailed: ``system`` without systemd or without root."""
+    """``kind`` None: the one that is installed, else the one this machine has. Raises ServiceFailed: one that this machine has not, or ``system`` without
+    root."""
     user_home = Path(machine.environ.get("HOME") or "/")
     plan = Plan(python, home, user_home, search_path(python, user_home, darwin=machine.platform == "darwin"))
     if system:
         if kind not in (None, "systemd") or not machine.booted_by_systemd:
             raise ServiceFailed("--system needs a machine that was booted by systemd; without --system ohmo runs as a background process")
         return Systemd(system_plan(python), run, machine.environ, system=True, units=machine.root / "etc/systemd/system")
+    if kind == "systemd" and not machine.has_user_manager:
+        raise ServiceFailed(
+            "no user manager of systemd answers here (systemctl --user); without --manager ohmo runs as a background process"
+        )
+    if kind == "launchd" and machine.platform != "darwin":
+        raise ServiceFailed("launchd is only on a Mac; without --manager ohmo chooses what this machine has")
     background = Background(plan, machine.environ)
     if kind == "background" or (kind is None and background.installed()):
         return background

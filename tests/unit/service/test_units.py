@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -262,3 +263,25 @@ def test_a_home_that_would_write_lines_of_its_own_into_the_unit_is_refused(tmp_p
     plan = plan_of(tmp_path)
     with pytest.raises(ServiceFailed, match="a unit cannot name it"):
         unit(Plan(plan.python, plan.home, Path(folder), plan.search_path), system=False)
+
+
+@pytest.mark.parametrize(
+    "written", ["garbage", "[]", '{"state": 5, "daemon": "x", "restarts": "many"}', '{"state": "singing", "supervisor": -1}']
+)
+def test_a_state_file_that_is_nonsense_is_no_crash(tmp_path: Path, written: str) -> None:
+    plan = plan_of(tmp_path)
+    (plan.home.root / "run").mkdir(parents=True)
+    service = Background(plan, {})
+    service.install()
+    (plan.home.root / "run" / "service.state").write_text(written)
+    assert service.standing().state == "stopped"
+    service.stop()
+
+
+@pytest.mark.parametrize(("kind", "words"), [("systemd", "no user manager of systemd"), ("launchd", "only on a Mac")])
+def test_a_manager_that_this_machine_has_not_is_refused_before_anything_is_written(
+    tmp_path: Path, kind: Literal["systemd", "launchd"], words: str
+) -> None:
+    machine = Machine("linux", tmp_path, {"HOME": str(tmp_path)}, 1000)
+    with pytest.raises(ServiceFailed, match=words):
+        choose(machine, Path(sys.executable), Home(tmp_path / ".ohmo"), system=False, kind=kind)
