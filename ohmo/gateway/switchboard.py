@@ -167,7 +167,7 @@ class Switchboard:
         log.warning("channel_down", channel=link.label, error=said, kind=type(error).__name__)
         if isinstance(error, InUse):
             health.state, health.detail = "conflict", said
-            text = f"{link.label} is stopped: {said.rstrip('.')}. Once the other one is gone it goes on within five minutes; what is to be said there waits."
+            text = f"{link.label} is stopped: {said.rstrip('.')}. It is tried every five minutes and goes on once the other one is gone; what is to be said there waits."
             await self._tell(f"conflict:{link.label}", text, link)
             return PROBE
         if isinstance(error, AuthFailed):

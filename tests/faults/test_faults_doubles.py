@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import ClientError
 
 from channels.contract import Address, ChatId, Inbound
 from channels.matrix.client import Pace as MatrixPace
 from channels.slack.client import Pace as SlackPace
 from ohmo.gateway.switchboard import LISTENS, PROBE, Switchboard
-from tests.faults.daemon import until
+from tests.faults.conftest import Stage
+from tests.faults.daemon import Daemon, until
 from tests.faults.houses import House
 from tests.faults.scene import RIGS
 from tests.platforms.telegram.world import BOT
@@ -243,3 +246,114 @@ async def test_of_two_houses_on_one_matrix_account_the_younger_one_stops_and_tri
         await question(rig, "and now?", two)
         await two.speaks()
         assert [shown.text for shown in await rig.visible() if shown.by_bot] == ["kept until the other one is gone"]
+
+
+# real daemons
+
+
+def another(home: Path, on: str) -> Daemon:
+    """A second home with the same configuration."""
+    made = home.parent / "another"
+    made.mkdir(mode=0o700)
+    shutil.copy(home / "config.yaml", made / "config.yaml")
+    return Daemon(made, [on, "web"])
+
+
+async def state(daemon: Daemon, on: str) -> str:
+    with suppress(ClientError, OSError, TimeoutError):
+        _, status = await daemon.call("GET", "/api/v1/status")
+        return str(status["channels"][on]["state"])
+    return ""
+
+
+async def rests_among(on: str, *daemons: Daemon) -> Daemon | None:
+    for one in daemons:
+        if await state(one, on) == "conflict":
+            return one
+    return None
+
+
+async def notice(daemon: Daemon) -> tuple[str, str]:
+    """Channel and words of what its owner was told."""
+    told: list[tuple[str, str]] = []
+
+    async def there() -> bool:
+        _, found = await daemon.call("GET", "/api/v1/outbox?limit=100&state=sent")
+        outbounds = [row["row"]["outbound"] for row in found["outbox"]]
+        told[:] = [(one["address"]["channel"], one["text"]) for one in outbounds if "is stopped" in one["text"]]
+        return bool(told)
+
+    await until("the owner is told", there)
+    assert len(told) == 1, told
+    return told[0]
+
+
+@pytest.mark.fault(51, on="telegram")
+async def test_of_two_daemons_on_one_telegram_bot_one_rests_and_goes_on_when_the_other_one_is_gone(stage: Stage, home: Path) -> None:
+    async with stage("telegram", "web") as scene:
+        await scene.daemon.start()
+        await scene.says()
+        await scene.answered()
+        second = another(home, "telegram")
+        await second.start(ready=False)
+        try:
+
+            async def somebody_rests() -> bool:
+                return await rests_among("telegram", scene.daemon, second) is not None
+
+            await until("one of them rests", somebody_rests)
+            rests = await rests_among("telegram", scene.daemon, second)
+            assert rests is not None
+            stays = second if rests is scene.daemon else scene.daemon
+            through, words = await notice(rests)
+            assert through == "web"
+            assert "telegram is stopped: Telegram: somebody else polls with this token" in words
+            assert await state(rests, "web") == "connected", "others are not affected"
+            marker = await scene.says()
+            await scene.answered(marker)
+            assert len(await scene.answers(marker)) == 1
+            assert (await state(rests, "telegram"), await state(stays, "telegram")) == ("conflict", "connected")
+            assert await stays.stop() == 0
+            assert await rests.stop() == 0
+            await rests.start()  # nobody waits five minutes here
+            marker = await scene.says()
+            await scene.answered(marker)
+            assert len(await scene.answers(marker)) == 1
+        finally:
+            if second.alive:
+                await second.kill()
+
+
+@pytest.mark.fault(51, on="discord")
+async def test_of_two_daemons_on_one_discord_bot_one_rests_after_three_answers_that_came_second(stage: Stage, home: Path) -> None:
+    async with stage("discord", "web") as scene:
+        await scene.daemon.start()
+        await scene.says(on="discord")
+        await scene.answered()
+        second = another(home, "discord")
+        await second.start()
+        try:
+            rests, count = None, 0
+            while rests is None:
+                marker, count = await scene.says(on="discord"), count + 1
+                assert count < 12, "both go on answering"
+
+                async def all_said(marker: str = marker) -> bool:
+                    if await rests_among("discord", scene.daemon, second) is not None:
+                        return True
+                    return sum(" end" in one.text for one in await scene.answers(marker)) == 2
+
+                await until("both answer, or one of them rests", all_said)
+                rests = await rests_among("discord", scene.daemon, second)
+            assert count >= 3
+            stays = second if rests is scene.daemon else scene.daemon
+            through, words = await notice(rests)
+            assert through == "web"
+            assert "discord is stopped: Discord: another ohmo answers with this token (3 times in a row)" in words
+            marker = await scene.says(on="discord")
+            await scene.answered(marker)
+            assert len(await scene.answers(marker)) == 1, "one of them answers"
+            assert (await state(rests, "discord"), await state(stays, "discord")) == ("conflict", "connected")
+        finally:
+            if second.alive:
+                await second.kill()

@@ -382,7 +382,7 @@ async def test_a_channel_that_somebody_else_uses_rests_and_the_owner_hears_of_it
         assert 12 <= board.connects() <= 13
         ((where, told),) = await board.notices()
         assert where == "other"
-        assert told.endswith("Once the other one is gone it goes on within five minutes; what is to be said there waits.")
+        assert told.endswith("It is tried every five minutes and goes on once the other one is gone; what is to be said there waits.")
 
 
 async def test_a_channel_that_stopped_for_somebody_else_says_nothing_until_it_has_listened_for_them(board: Board) -> None:
