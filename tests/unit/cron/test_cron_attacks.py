@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from ohmo.contracts.cron import BadJob, JobBody, JobRow
-from ohmo.cron.desk import OF_ONE, By
+from ohmo.cron.desk import MOST, OF_ONE, By
 from ohmo.cron.spec import first_slot, spec_of
 from ohmo.cron.times import after
 from ohmo.cron.wakes import place_of
@@ -73,3 +74,14 @@ async def test_a_person_makes_neither_many_jobs_nor_ones_that_take_every_turn() 
         await desk.create({**PLAIN, "name": "more"}, ada)
     await desk.create({**PLAIN, "name": "hers"}, eve)
     await desk.create({**PLAIN, "name": "often", "every": "1s"})
+
+
+async def test_jobs_that_make_jobs_come_to_an_end() -> None:
+    rig = Rig()
+    first = await rig.desk.create(PLAIN)
+    for number in range(1, MOST):
+        assert await rig.store.save_job(replace(first, job=f"{number}", name=f"n{number}"))
+    with pytest.raises(BadJob, match="remove some first"):
+        await rig.desk.create({**PLAIN, "name": "more"})
+    await rig.desk.remove("n1")
+    await rig.desk.create({**PLAIN, "name": "more"})
