@@ -26,6 +26,7 @@ from ohmo.daemon.allocator import give_back, trimming
 from ohmo.lifecycle import supervised
 from ohmo.store.opening import open_store
 from ohmo.store.restoring import finish_restore
+from ohmo.store.workroom import sweep
 
 log = structlog.get_logger("ohmo.daemon")
 FIRST = 1.0  # seconds a page waits for channels that start: what hears is awake first
@@ -42,6 +43,8 @@ async def living(
     ``still``: only its doors open; no channel connects, no turn runs, no job is due."""
     _prepare_workspace(config.workspace)
     finish_restore(config.home.root)  # one that was killed in the middle
+    for folder in (config.home.root, config.backups.folder or config.home.backups):
+        sweep(folder)
     seams.recall(config.home.root)
     wired = wire(config, seams.clock)
     async with AsyncExitStack() as stack:

@@ -10,8 +10,6 @@ import shutil
 import sqlite3
 import stat
 import tarfile
-import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -22,6 +20,7 @@ from channels.record import record
 from ohmo.contracts.errors import StoreError
 from ohmo.store.inspection import counts, problem, reading, version
 from ohmo.store.schema import NewerSchema
+from ohmo.store.workroom import sweep, workroom
 
 FORMAT = 1
 DATABASE = "ohmo.db"
@@ -84,9 +83,9 @@ def make_backup(home: Path, database: Path | None, target: Path, now: datetime, 
     path = _path(target, now)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sweep(path.parent)
-        with tempfile.TemporaryDirectory(prefix=".backup-", dir=path.parent) as folder:
-            return _make(home, database, path, now, Path(folder), media=media, ohmo=ohmo)
+        sweep(path.parent)
+        with workroom(path.parent) as folder:
+            return _make(home, database, path, now, folder, media=media, ohmo=ohmo)
     except sqlite3.Error as error:
         raise BackupError(f"{database}: cannot be copied ({error}); ohmo store check tells what is wrong") from error
     except (OSError, tarfile.TarError) as error:
@@ -127,14 +126,6 @@ def _path(target: Path, now: datetime) -> Path:
     while path.exists():
         path, number = target / f"{stem}-{number}{_SUFFIX}", number + 1
     return path
-
-
-def _sweep(folder: Path) -> None:
-    """Work folders of backups that were killed."""
-    for path in folder.glob(".backup-*"):
-        with suppress(OSError):
-            if path.is_dir() and time.time() - path.stat().st_mtime > 3_600:
-                shutil.rmtree(path, ignore_errors=True)
 
 
 def _take(source: Path, target: Path) -> None:
@@ -181,8 +172,8 @@ def _pack(stage: Path, draft: Path) -> None:
 def wrong_with(path: Path) -> str | None:
     """Unpacks an archive aside and compares it with its own list; None: it can be taken back. Raises nothing: what cannot be read is wrong."""
     try:
-        with tempfile.TemporaryDirectory(prefix=".backup-", dir=path.parent) as folder:
-            unpack(path, Path(folder))
+        with workroom(path.parent) as folder:
+            unpack(path, folder)
     except BackupError as error:
         return str(error)
     except (OSError, sqlite3.Error) as error:
@@ -217,7 +208,7 @@ def _compare(database: Path, rows: Mapping[str, int]) -> None:
             if counts(copy) != rows:
                 raise BackupError("its store has other rows than were counted")
     except NewerSchema as error:
-        raise BackupError(str(error)) from error
+        raise BackupError(str(error).removesuffix("; nothing was changed")) from error
 
 
 def _extract(path: Path, folder: Path) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-import tempfile
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
 from ohmo.store.archive import DATABASE, BackupError, backups, unpack
 from ohmo.store.salvage import carry_over
+from ohmo.store.workroom import workroom
 
 # What was open when the backup was made has gone on since: it is neither answered again nor silently dropped, its end is told.
 _SETTLE = (
@@ -26,12 +26,12 @@ _SETTLE = (
 def fill_in(folder: Path, store: Path, now: int) -> tuple[int, datetime | None]:
     """Rows that came from the newest whole backup in ``folder``, and when it was made; (0, None): there is none. ``now``: ms."""
     for one in reversed(backups(folder)):
-        with tempfile.TemporaryDirectory(prefix=".backup-", dir=store.parent) as work:
+        with workroom(store.parent) as work:
             try:
-                unpack(one.path, Path(work))
+                unpack(one.path, work)
             except (BackupError, OSError, sqlite3.Error):
                 continue  # an older one may be whole
-            copy = Path(work) / DATABASE
+            copy = work / DATABASE
             if not copy.exists():
                 continue
             with closing(sqlite3.connect(copy)) as connection, connection:

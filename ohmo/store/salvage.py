@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+
+from ohmo.store.workroom import workroom
 
 _TABLES = (
     *("threads", "seen", "inbox", "turns", "steps", "outbox", "approvals", "grants", "people", "jobs", "occurrences", "leases", "cursors"),
@@ -45,8 +46,8 @@ _REPAIRS = (
 
 def salvage(damaged: Path, store: Path, now: int) -> dict[str, int]:
     """Rows carried over per table from ``damaged`` (left as it is) into the new, empty ``store``."""
-    with tempfile.TemporaryDirectory(dir=store.parent) as folder:
-        copy = Path(folder) / damaged.name
+    with workroom(store.parent) as folder:
+        copy = folder / damaged.name
         for part in damaged.parent.iterdir():
             if part.name in (damaged.name, damaged.name + "-wal") and part.is_file():
                 shutil.copy(part, copy.with_name(part.name))

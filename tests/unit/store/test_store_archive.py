@@ -25,6 +25,7 @@ from ohmo.store.health import examine
 from ohmo.store.moving import MoveError, compact, move
 from ohmo.store.restoring import JOURNAL, finish_restore, restore
 from ohmo.store.schema import MIGRATIONS
+from ohmo.store.workroom import sweep, workroom
 
 sys.path.insert(0, str(Path(__file__).parent))
 from homes import furnished, markers, say
@@ -279,3 +280,25 @@ def test_names_of_every_length_and_script_come_back(home: Path) -> None:
         (home / name).unlink()
     restore(path, home, NOW)
     assert [(home / name).read_text() for name in names] == names
+
+
+_DYING = """
+import os, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from ohmo.store import workroom
+home = Path(sys.argv[1])
+with workroom.workroom(home) as room:
+    (room / "copy").write_text("secret")
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_backup_left_goes_at_once_and_what_a_living_one_makes_stays(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", _DYING, str(tmp_path)], check=False, timeout=60)
+    assert len(list(tmp_path.glob(".backup-*/work/copy"))) == 1
+    with workroom(tmp_path) as room:
+        (room / "copy").write_text("mine")
+        assert sweep(tmp_path) == 1
+        assert list(tmp_path.glob(".backup-*/work/copy")) == [room / "copy"]
+    assert not list(tmp_path.glob(".backup-*"))

@@ -1,0 +1,42 @@
+"""A folder for half-made things that goes when its work is done, and is found and swept when its process was killed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_PREFIX, _BUSY = ".backup-", "busy"
+
+
+@contextmanager
+def workroom(folder: Path) -> Generator[Path]:
+    """An empty folder below ``folder``, only for its owner. Raises OSError."""
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder) as name:
+        busy = os.open(Path(name) / _BUSY, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(busy, fcntl.LOCK_EX)  # dies with its process, whatever kills it
+            inside = Path(name) / "work"
+            inside.mkdir()
+            yield inside
+        finally:
+            os.close(busy)
+
+
+def sweep(folder: Path) -> int:
+    """Removes the workrooms of processes that are gone; returns how many. They may hold copies of secrets."""
+    gone = 0
+    for path in folder.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            busy = os.open(path / _BUSY, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path)
+                gone += 1
+            finally:
+                os.close(busy)
+    return gone
