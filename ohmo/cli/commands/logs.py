@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -95,15 +96,27 @@ class _Wanted:
 def _last(path: Path, end: int, lines: int, wanted: _Wanted) -> deque[str]:
     """The last so many, from older files too when the present one has not enough."""
     found: deque[str] = deque()
-    older = (path.with_name(f"{path.name}.{number}{ending}") for number in range(1, 100) for ending in ("", ".gz"))
+    plain = (path.with_name(f"{path.name}.{number}") for number in range(1, 100))
+    older = (one if one.exists() else one.with_name(f"{one.name}.gz") for one in plain)  # both stand there while one is packed
     for file in (one for one in (path, *older) if one.exists()):
         if len(found) >= lines:
             break
-        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as raw:
-            text = (raw.read(end) if file == path else raw.read()).decode("utf-8", "replace")
+        text = _text(file, end if file == path else -1)
         shown = [line for one in text.splitlines() if (line := wanted.text(one)) is not None]
         found.extendleft(reversed(shown[max(0, len(shown) - (lines - len(found))) :]))
     return found
+
+
+def _text(file: Path, end: int) -> str:
+    """What can be read of it; what cannot is said, and hides no other file."""
+    found: list[bytes] = []
+    try:
+        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as raw:
+            while (end < 0 or sum(map(len, found)) < end) and (piece := raw.read(_PIECE if end < 0 else end)):
+                found.append(piece)
+    except (OSError, EOFError, zlib.error) as error:
+        click.echo(f"ohmo: {file}: cannot be read further ({getattr(error, 'strerror', None) or error}); the other files follow", err=True)
+    return b"".join(found).decode("utf-8", "replace")
 
 
 def _event(line: str) -> dict[str, Any] | None:
@@ -114,4 +127,5 @@ def _event(line: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None  # pyright: ignore[reportUnknownVariableType] - JSON
 
 
+_PIECE = 1 << 16  # bytes
 _RANK = {"debug": 0, "info": 1, "warning": 2, "error": 3, "critical": 4}

@@ -1,0 +1,33 @@
+"""``ohmo logs`` over files that were turned over, one of them damaged."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+def lines(*numbers: int) -> bytes:
+    return b"".join(
+        json.dumps({"at": "2026-11-22T12:00:00Z", "level": "info", "event": f"line{number}"}).encode() + b"\n" for number in numbers
+    )
+
+
+def test_a_damaged_older_file_is_named_and_hides_no_other(home: Path) -> None:
+    folder = home / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "ohmo.jsonl").write_bytes(lines(7, 8))
+    (folder / "ohmo.jsonl.1").write_bytes(lines(5, 6))
+    (folder / "ohmo.jsonl.1.gz").write_bytes(gzip.compress(lines(5, 6))[:20])  # it was being packed when the process was killed
+    (folder / "ohmo.jsonl.2.gz").write_bytes(b"junk")
+    (folder / "ohmo.jsonl.3.gz").write_bytes(gzip.compress(lines(1, 2)))
+    said = subprocess.run(
+        [sys.executable, "-m", "ohmo", "logs", "-n", "100"], capture_output=True, text=True, timeout=90, check=False,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    assert said.returncode == 0, said.stderr
+    assert [line.split()[2] for line in said.stdout.splitlines()] == ["line1", "line2", "line5", "line6", "line7", "line8"]
+    assert "ohmo.jsonl.2.gz: cannot be read further" in said.stderr
+    assert "ohmo.jsonl.1.gz" not in said.stderr
