@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -62,6 +63,7 @@ class CronDesk:
 
     def __init__(self, parts: DeskParts) -> None:
         self._parts = parts
+        self._by_hand = asyncio.Lock()
 
     def _now(self) -> datetime:
         return whole(self._parts.clock())
@@ -187,11 +189,12 @@ class CronDesk:
 
     async def run(self, name: str, by: By = OWNER) -> datetime:
         """Now, beside its schedule; returns the instant under which the run stands in the history. BadJob: it runs already."""
-        row, now = await self.job(name, by), self._now()
-        if row.body.spec.overlap == "skip" and any(one.job == row.job for one in await self._parts.jobs.claimed()):
-            raise BadJob(f"{name}: it is running already; see ohmo cron history {name}")
-        last = await self.last_report(row)
-        accepted = await self._parts.publish(wake_of(row, now, by="hand", following=None, last=last, now=now))
+        async with self._by_hand:  # who presses twice has pressed once
+            row, now = await self.job(name, by), self._now()
+            if row.body.spec.overlap == "skip" and any(one.job == row.job for one in await self._parts.jobs.claimed()):
+                raise BadJob(f"{name}: it is running already; see ohmo cron history {name}")
+            last = await self.last_report(row)
+            accepted = await self._parts.publish(wake_of(row, now, by="hand", following=None, last=last, now=now))
         if accepted.duplicate:
             raise BadJob(f"{name}: it was changed or started by somebody else in this moment; try again")
         return now

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import BadJob, JobBody, JobRow
+from ohmo.contracts.store import Accepted
 from ohmo.cron.spec import digest, spec_of
 from ohmo.cron.wakes import terms_of
 from ohmo.testing import BIRTH, eventually
@@ -116,6 +119,30 @@ async def test_a_paused_job_runs_by_hand_only_and_goes_on_with_its_next_slot() -
         await rig.work()
         await done(rig, "done")
         assert (await rig.desk.resume("brief")).next_at == BIRTH + timedelta(seconds=1_800)
+
+
+class Slow(Rig):
+    """Its disk takes its time."""
+
+    async def publish(self, wake: Wake) -> Accepted:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return await super().publish(wake)
+
+
+async def test_of_several_who_start_a_job_at_once_one_does() -> None:
+    rig = Slow()
+    async with rig.scheduler():
+        await rig.desk.create(JOB)
+        starts: list[asyncio.Task[datetime]] = []
+        for _ in range(5):
+            starts.append(asyncio.create_task(rig.desk.run("brief")))
+            await asyncio.sleep(0)
+            rig.clock.tick(0.01)  # each is another instant
+        found = await asyncio.gather(*starts, return_exceptions=True)
+        assert sum(isinstance(one, BadJob) for one in found) == 4
+        await rig.work()
+        await done(rig, "done")
 
 
 def test_rules_and_secrets_that_are_not_the_ones_that_were_allowed_are_not_used() -> None:
