@@ -16,6 +16,7 @@ _DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _CODE = re.compile(r"error code=(\d+)")  # of PRAGMA integrity_check, for a page of a tree
 _UNREAD = "failed to get page"  # the same for a page of a list
 STEADY = {"meta", "threads", "approvals", "grants", "people", "jobs", "leases", "cursors"}  # they do not grow with every message
+PASSING = "PRAGMA cache_size = -256"  # KiB: who walks through a whole store meets each page once
 FULL_CHECK_BYTES = 64 * 1024 * 1024  # up to this size the indexes are compared with their tables too
 
 
@@ -38,6 +39,7 @@ def problem_of(path: Path, known: int, *, most: int | None = None) -> str | None
         return "the file is empty"
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+            connection.execute(PASSING)
             tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if "meta" not in tables or "threads" not in tables:
                 return "it is not a store of ohmo"
