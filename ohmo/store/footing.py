@@ -34,14 +34,19 @@ def known_file(path: Path) -> Path:
 
 
 def remember(path: Path, life: str = "", lost: str = "") -> None:
-    """``life``: a word that stands in the store's ``meta`` too while it is open; ``lost``: what a start has found and not yet mended. Raises OSError."""
+    """``life``: a word that stands in the store's ``meta`` too while it is open; ``lost``: what a start has found and not yet mended.
+    A disk that takes nothing leaves the mark as it was: a store that is whole opens without it."""
     draft = known_file(path).with_name(known_file(path).name + ".new")
-    clear(draft)
-    draft.touch(mode=0o600)
-    draft.write_text(json.dumps({"life": life, "lost": lost}), encoding="utf-8")
-    if known_file(path).is_dir():
-        clear(known_file(path))
-    draft.replace(known_file(path))
+    try:
+        clear(draft)
+        draft.touch(mode=0o600)
+        draft.write_text(json.dumps({"life": life, "lost": lost}), encoding="utf-8")
+        if known_file(path).is_dir():
+            clear(known_file(path))
+        draft.replace(known_file(path))
+    except OSError:
+        with suppress(OSError):
+            clear(draft)
 
 
 def clear(path: Path) -> None:

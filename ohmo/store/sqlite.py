@@ -157,7 +157,7 @@ async def open_sqlite(
 
     driver = SqliteDriver(path, clock, report)
     driver.start()
-    with suppress(StoreError, Unavailable, OSError):  # a disk that takes nothing is told by the first message
+    with suppress(StoreError, Unavailable):  # a disk that takes nothing is told by the first message
         await driver.write(lambda _: _begin(writer))
         await asyncio.to_thread(remember, path, writer)
     checking = None if health.whole else asyncio.create_task(late_check(path, report, rest=rest), name="store.check")
@@ -169,8 +169,7 @@ async def open_sqlite(
             await asyncio.wait([checking])
         await driver.close()
         if not fatal.done():
-            with suppress(OSError):
-                await asyncio.to_thread(_ended, path)
+            await asyncio.to_thread(_ended, path)
         fatal.cancel()
 
 
