@@ -89,6 +89,8 @@ class CronRoutes:
 
     async def edit(self, request: web.Request) -> web.Response:
         name, wanted = request.match_info["name"], await body_of(request, Change)
+        if wanted.preview:
+            return answer(self._desk.looks(await self._desk.changed(name, wanted.fields())))
         row = await self._desk.edit(name, wanted.fields()) if wanted.fields() else await self._desk.job(name)
         if wanted.enabled is not None:
             row = await (self._desk.resume if wanted.enabled else self._desk.pause)(name)

@@ -23,6 +23,7 @@ from ohmo.control.live import Changed, Listener, Live, Told
 
 HEARTBEAT = 10.0  # seconds between signs of life; also the longest a missed hint can delay an item
 _BATCH = 500
+_LAST = 1000  # items a reader may begin with
 _STREAMS = 64
 _MOST = 2**62
 _SETTLED = ("sent", "dropped")  # an owner may bring a dead one back
@@ -52,7 +53,7 @@ class Streams:
         frames = (
             self._house(last_mark(request))
             if thread is None and chat is None
-            else self._frames(thread, chat, last_seen(request), _rows(request))
+            else self._frames(thread, chat, (last_seen(request), number(request, "last", 0, _LAST)), _rows(request))
         )
         if chat is not None and self._browser is None:
             raise Refusal(404, "the browser chat is switched off (channels.web.enabled)")
@@ -99,11 +100,11 @@ class Streams:
                 for told in newest(tidings):
                     yield _of_house(told, journal.mark)
 
-    async def _frames(self, thread: str | None, chat: str | None, since: int, rows: Sequence[str]) -> AsyncIterator[str]:
+    async def _frames(self, thread: str | None, chat: str | None, begin: tuple[int, int], rows: Sequence[str]) -> AsyncIterator[str]:
         with ExitStack() as stack:
             listener = stack.enter_context(self._live.listen(thread if chat is None else ""))
             feed = None if chat is None or self._browser is None else stack.enter_context(self._browser.watch(chat, listener.bell))
-            reader = _Reader(self._reports, self._live, listener, feed, chat, since, rows)
+            reader = _Reader(self._reports, self._live, listener, feed, chat, begin, rows)
             yield "retry: 500\n\n"
             async for text in reader.begin():
                 yield text
@@ -119,17 +120,24 @@ class Streams:
 
 
 class _Reader:
-    """What one stream has said already."""
+    """What one stream has said already. ``begin``: after which item it goes on; from the first, how many of the last it wants (0: all)."""
 
     def __init__(
-        self, reports: Reports, live: Live, listener: Listener, feed: Feed | None, chat: str | None, since: int, rows: Sequence[str]
+        self,
+        reports: Reports,
+        live: Live,
+        listener: Listener,
+        feed: Feed | None,
+        chat: str | None,
+        begin: tuple[int, int],
+        rows: Sequence[str],
     ) -> None:
         self._reports = reports
         self._live = live
         self._listener = listener
         self._feed = feed
         self._chat = chat
-        self._since = since
+        self._since, self._last = begin
         self._preview = ""
         self._unsettled: dict[str, tuple[str, str | None]] = dict.fromkeys(
             rows, ("", None)
@@ -171,6 +179,12 @@ class _Reader:
 
     async def _history(self) -> AsyncIterator[str]:
         thread = self._listener.thread or await self._find()
+        if thread and self._last and not self._since:
+            wanted, self._last = self._last, 0
+            end = await self._reports.history(thread, before=_MOST, limit=wanted)
+            if len(end) == wanted:
+                self._since = end[0].seq - 1
+                yield frame("earlier", dumps({"thread": thread, "before": end[0].seq}))
         while thread:
             items = await self._reports.history(thread, since=self._since, limit=_BATCH)
             for item in items:

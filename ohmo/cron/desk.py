@@ -150,15 +150,22 @@ class CronDesk:
             return known
         raise BadJob(f"name: there is a job {spec.name} already; choose another name, or change it with: ohmo cron edit {spec.name}")
 
-    async def edit(self, name: str, fields: Mapping[str, object], by: By = OWNER) -> JobRow:
-        """Fields that are given win over what the job is."""
-        row = await self._own(name, by)
+    async def changed(self, name: str, fields: Mapping[str, object], by: By = OWNER) -> JobSpec:
+        """The job as it would be with these fields; nothing is written."""
+        return self._merged(await self._own(name, by), fields)
+
+    def _merged(self, row: JobRow, fields: Mapping[str, object]) -> JobSpec:
         known = fields_of_spec(row.body.spec)
         if any(fields.get(key) for key in ("schedule", "at", "every")):
             known |= {"schedule": None, "at": None, "every": None}
-        if fields.get("name") not in (None, name):
+        if fields.get("name") not in (None, row.name):
             raise BadJob("name: a job keeps its name; remove it and add another")
-        spec = spec_of({**known, **fields}, self._parts.zone, self._now())
+        return spec_of({**known, **fields}, self._parts.zone, self._now())
+
+    async def edit(self, name: str, fields: Mapping[str, object], by: By = OWNER) -> JobRow:
+        """Fields that are given win over what the job is; one that is empty takes it away."""
+        row = await self._own(name, by)
+        spec = self._merged(row, fields)
         self._check_secrets(spec)
         now = self._now()
         made_at = row.body.place if row.body.spec.to is None else None

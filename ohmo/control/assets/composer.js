@@ -5,6 +5,24 @@ import { icon, node } from "./transcript.js";
 
 const DRAFTS = "ohmo.draft.";
 
+/** The draft of a chat; storage may be full or switched off: then it lasts as long as its box. */
+function keep(chat, text) {
+  try {
+    if (text) sessionStorage.setItem(DRAFTS + chat, text);
+    else sessionStorage.removeItem(DRAFTS + chat);
+  } catch {
+    // it stands in the box
+  }
+}
+
+function kept(chat) {
+  try {
+    return sessionStorage.getItem(DRAFTS + chat) ?? "";
+  } catch {
+    return "";
+  }
+}
+
 export class Composer {
   constructor({ composer: form, draft, send, stop, attach, file, attached, commands }, { say, halt, toast }) {
     Object.assign(this, { form, draft, send, stop, attach, file, attached, commands, say, halt, toast });
@@ -35,15 +53,14 @@ export class Composer {
   /** Another chat: its own draft. */
   turnTo(chat) {
     this.chat = chat;
-    this.draft.value = sessionStorage.getItem(DRAFTS + chat) ?? "";
+    this.draft.value = kept(chat);
     this.files = [];
     this.drawFiles();
     this.typed();
   }
 
   typed() {
-    if (this.draft.value) sessionStorage.setItem(DRAFTS + this.chat, this.draft.value);
-    else sessionStorage.removeItem(DRAFTS + this.chat);
+    keep(this.chat, this.draft.value);
     this.draft.style.height = "auto";
     this.draft.style.height = `${Math.min(this.draft.scrollHeight, innerHeight * 0.4)}px`;
     this.ready();

@@ -8,7 +8,7 @@ import { icon, node, Transcript } from "./transcript.js";
 import { call, Stream } from "./wire.js";
 
 export class Conversation {
-  /** `page`: {boxes: {transcript, now, waiting, empty, stop}, outbox, following, toast(text), link(state), lost(), listed(), settled()}. */
+  /** `page`: {boxes: {earlier, transcript, now, waiting, empty, stop}, outbox, following, toast(text), link(state), lost(), listed(), settled()}. */
   constructor(chat, page) {
     this.chat = chat;
     this.page = page;
@@ -25,20 +25,29 @@ export class Conversation {
     this.lines = [];
     this.typing = false;
     this.loaded = false;
-    for (const name of ["transcript", "now", "waiting"]) this.boxes[name].replaceChildren();
+    this.before = null; // where the page in front of what is shown ends
+    this.watch = new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && this.settled && this.more(), { root: this.boxes.earlier.parentElement, rootMargin: "300px" });
+    for (const name of ["earlier", "transcript", "now", "waiting"]) this.boxes[name].replaceChildren();
     this.stream = new Stream(`chat=${encodeURIComponent(chat)}`, (kind, data) => this.hear(kind, data), (state) => this.linked(state), () => this.fold.unsettled());
     this.drawWaiting();
   }
 
   close() {
+    this.closed = true;
     this.stream.close();
+    this.watch.disconnect();
     cancelAnimationFrame(this.frame);
+    clearTimeout(this.timer);
   }
 
   hear(kind, data) {
-    const stick = this.page.following.there();
+    if (!this.drawing) this.stick = this.page.following.there(); // asked once a frame: it costs a layout
     this.doing.take(kind, data);
     switch (kind) {
+      case "earlier":
+        this.thread = data.thread;
+        this.reach(data.before);
+        break;
       case "item":
         this.item(data);
         break;
@@ -46,8 +55,11 @@ export class Conversation {
         this.loaded = true;
         this.drawNow();
         this.page.settled();
-        if (!this.settled) this.page.following.toEnd();
-        this.settled = true;
+        if (!this.settled) {
+          this.page.following.toEnd();
+          this.settled = true;
+          this.reach(this.before); // only now it is known whether its way up is in sight
+        }
         return;
       case "snapshot":
         this.turn = data.turn;
@@ -91,7 +103,40 @@ export class Conversation {
         if (data.fatal) this.page.toast(data.text);
         break;
     }
-    this.later(stick);
+    this.later();
+  }
+
+  /** There is more above, up to `before`; null: what is shown begins at the beginning. */
+  reach(before) {
+    this.before = before;
+    this.watch.disconnect();
+    this.boxes.earlier.replaceChildren();
+    if (before === null) return;
+    const way = node("button", "text", "Show what came before");
+    way.type = "button";
+    way.addEventListener("click", () => this.more());
+    this.boxes.earlier.append(way);
+    this.watch.observe(way);
+  }
+
+  /** The page in front of what is shown, without moving what is read. */
+  async more() {
+    if (this.reaching || this.before === null) return;
+    this.reaching = true;
+    try {
+      const answer = await call(`/api/v1/sessions/${encodeURIComponent(this.thread)}?before=${this.before}&limit=200`);
+      if (this.closed) return;
+      const box = this.boxes.earlier.parentElement;
+      const below = box.scrollHeight - box.scrollTop;
+      this.fold = this.fold.after(answer.history);
+      this.transcript.grow(this.fold.entries);
+      box.scrollTop = box.scrollHeight - below;
+      this.reach(answer.previous);
+    } catch (error) {
+      if (!this.closed) this.page.toast(error.message);
+    } finally {
+      this.reaching = false;
+    }
   }
 
   item(item) {
@@ -136,15 +181,15 @@ export class Conversation {
     this.page.link(state);
   }
 
-  later(stick) {
-    cancelAnimationFrame(this.frame);
-    this.stick = this.stick || stick;
+  later() {
+    if (this.drawing) return;
+    this.drawing = true;
     const draw = () => {
+      this.drawing = false;
       this.drawNow();
       if (this.stick) this.page.following.toEnd();
-      this.stick = false;
     };
-    if (document.visibilityState === "hidden") draw();
+    if (document.visibilityState === "hidden") this.timer = setTimeout(draw, 50);
     else this.frame = requestAnimationFrame(draw);
   }
 

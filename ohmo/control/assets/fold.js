@@ -21,6 +21,9 @@ const textOf = (blocks) => blocks.filter((block) => block.type === "text").map((
 
 export class Fold {
   constructor() {
+    this.items = []; // as they came
+    this.told = new Map(); // row id -> the state it came to after its item
+    this.refused = new Set(); // calls of which a live event said that they were not run
     this.entries = []; // in the order they are shown
     this.byRow = new Map(); // row id of a post or of any of its edits -> entry
     this.byMessage = new Map(); // what a person said -> entry
@@ -31,13 +34,25 @@ export class Fold {
 
   /** Takes one item; returns the entries that are new or changed. */
   take(item) {
+    this.items.push(item);
     if (item.type === "arrival_info") return this.arrival(item);
     if (item.type === "out_row") return this.post(item);
     return this.step(item);
   }
 
+  /** The same with another page in front: folded anew, because an edit may concern what came before. */
+  after(items) {
+    const whole = new Fold();
+    for (const item of [...items, ...this.items]) whole.take(item);
+    for (const told of this.told.values()) whole.settle(told);
+    for (const call of this.refused) whole.refuse(call);
+    return whole;
+  }
+
   /** A post came to another state; returns what is shown differently now. */
-  settle({ row, state, error }) {
+  settle(told) {
+    const { row, state, error } = told;
+    this.told.set(row, told);
     this.track(row, state);
     const entry = this.byRow.get(row);
     if (!entry) return [];
@@ -139,6 +154,7 @@ export class Fold {
 
   /** A call ends without being run; its result, which says why, follows. */
   refuse(id) {
+    this.refused.add(id);
     return this.call(id, { state: "refused" });
   }
 

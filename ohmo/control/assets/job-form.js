@@ -1,4 +1,4 @@
-// The form for a new job: what it would be, and when it runs next, is shown by the house while one types.
+// The form for a job, new or there already: what it would be, and when it runs next, is shown by the house while one types.
 
 import { button, facts, node } from "./pieces.js";
 import { call } from "./wire.js";
@@ -11,8 +11,17 @@ const TOLD = {
 const WHEN = [["", "always"], ["always", "always"], ["changed", "only if the answer changed"], ["wrong", "only if something is wrong"]];
 const MISSED = [["", "run the newest once (as usual)"], ["none", "leave it out"], ["once", "run once"], ["all", "run each"]];
 const OVERLAP = [["", "skip the next (as usual)"], ["skip", "skip the next"], ["queue", "the next waits"]];
-const PLAIN = ["name", "prompt", "to", "thread", "tz", "when", "catch_up", "overlap", "deadline"];
+const PLAIN = ["name", "prompt", "to", "thread", "tz", "when", "catch_up", "overlap", "deadline", "retry", "jitter", "expires"];
+const KINDS = ["schedule", "every", "at"];
 const mine = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
+
+const SECRETS = "One a line: NAME=env:NAME, file:PATH or keyring:SERVICE/NAME. The model never sees them.";
+
+/** `GH_TOKEN=env:GH_TOKEN` */
+function pair(line) {
+  const [name, ...rest] = line.split("=");
+  return [name.trim(), rest.join("=").trim()];
+}
 
 function field(name, label, help, extra = {}) {
   const input = Object.assign(node(extra.rows ? "textarea" : "input", ""), { name, id: `job-${name}`, autocomplete: "off", ...extra });
@@ -39,15 +48,17 @@ function zones() {
 }
 
 export class JobForm {
-  constructor(box, board) {
+  /** `job`: the one that is changed; without it a new one is made. */
+  constructor(box, board, job) {
     this.board = board;
+    this.job = job;
     this.recipes = [];
     this.problem = node("p", "refused");
     this.problem.setAttribute("role", "alert");
     this.parameters = node("div", "two");
     this.preview = node("div", "preview");
     this.preview.setAttribute("aria-live", "polite");
-    this.send = Object.assign(node("button", "choice good", "Create the job"), { type: "submit" });
+    this.send = Object.assign(node("button", "choice good", job ? "Save the changes" : "Create the job"), { type: "submit" });
     this.form = this.build();
     box.replaceChildren(this.form);
     this.form.addEventListener("input", () => this.soon());
@@ -55,18 +66,40 @@ export class JobForm {
       event.preventDefault();
       this.create();
     });
-    const { kind, time, recipe } = this.form.elements;
-    kind.addEventListener("change", () => {
-      [time.placeholder, document.getElementById("job-time-help").textContent] = TOLD[kind.value];
-    });
+    const { kind, recipe } = this.form.elements;
+    kind.addEventListener("change", () => this.explained());
     recipe.addEventListener("change", () => this.begun());
     this.begun();
-    this.learn().catch(() => {}); // without recipes a job is written by hand
-    this.form.elements.name.focus();
+    if (job) this.fill();
+    else this.learn().catch(() => {}); // without recipes a job is written by hand
+    (job ? this.form.elements.prompt : this.form.elements.name).focus();
+  }
+
+  explained() {
+    const { kind, time } = this.form.elements;
+    [time.placeholder, document.getElementById("job-time-help").textContent] = TOLD[kind.value];
+  }
+
+  /** The job as it is; what is not touched stays as it is. */
+  fill() {
+    const { elements } = this.form;
+    elements.kind.value = KINDS.find((kind) => this.job[kind]) ?? "schedule";
+    elements.time.value = this.job[elements.kind.value] ?? "";
+    elements.rules.value = (this.job.rules ?? []).join("\n");
+    elements.name.readOnly = true;
+    document.getElementById("job-name-help").textContent = "A job keeps its name.";
+    for (const name of ["when", "catch_up", "overlap"]) elements[name].options[0].remove(); // what is "as usual" was decided when it was made
+    elements.when.options[0].hidden = false;
+    for (const name of PLAIN) elements[name].value = this.job[name] ?? "";
+    elements.secrets.placeholder = (this.job.secrets ?? []).join(", ");
+    document.getElementById("job-secrets-help").textContent = this.job.secrets?.length ? `It gets ${this.job.secrets.join(", ")}. What is written here takes their place.` : SECRETS;
+    this.explained();
+    this.was = this.said();
+    this.show();
   }
 
   build() {
-    const cancel = button("Cancel", "choice", () => (location.hash = "#/cron"));
+    const cancel = button("Cancel", "choice", () => (location.hash = this.job ? `#/cron/${encodeURIComponent(this.job.name)}` : "#/cron"));
     const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
     const made = node(
       "form",
@@ -80,7 +113,9 @@ export class JobForm {
       this.preview,
       node("div", "two", field("to", "Send the answer to", "CHANNEL:CHAT, such as slack:C123 or web:reports. Empty: it is only in its history.", { placeholder: "web:reports" }), field("thread", "In the thread", "Empty: a message of its own.", { placeholder: "1700.1" })),
       node("div", "two", choice("catch_up", "Missed while off", MISSED), choice("overlap", "If it still runs", OVERLAP)),
-      node("div", "two", field("deadline", "Ends after", "Empty: two hours.", { placeholder: "30m" }), field("rules", "It may, without asking", "One rule a line, such as Bash(gh run list:*). You allow them with the job.", { rows: 2 })),
+      node("div", "two", field("rules", "It may, without asking", "One rule a line, such as Bash(gh run list:*). You allow them with the job.", { rows: 2 }), field("secrets", "Its commands get the secrets", SECRETS, { rows: 2, placeholder: "GH_TOKEN=env:GH_TOKEN" })),
+      node("div", "two", field("deadline", "Ends after", "Empty: two hours.", { placeholder: "30m" }), field("expires", "No run after", "In the job's time zone. Empty: it goes on.", { placeholder: "2026-12-31 18:00" })),
+      node("div", "two", field("retry", "Tries after a failed run", "0 to 10. Empty: none.", { inputMode: "numeric", placeholder: "0" }), field("jitter", "Later by chance, at most", "So that not everything begins on the minute. Empty: on time.", { placeholder: "5m" })),
       zones(),
       this.problem,
       node("div", "choices", this.send, cancel),
@@ -112,17 +147,27 @@ export class JobForm {
     this.parameters.replaceChildren(...(chosen?.parameters ?? []).map((one) => field(`set-${one.name}`, one.name, one.description, { placeholder: one.default ?? "", required: one.default === null })));
   }
 
-  /** The fields that say something. */
-  job() {
+  /** Every field, as the API takes it; null: empty. */
+  said() {
     const { elements } = this.form;
     const value = (name) => elements[name].value.trim();
-    const job = {};
-    for (const name of PLAIN) if (value(name)) job[name] = value(name);
-    if (value("time")) job[value("kind")] = value("time");
-    const rules = value("rules").split("\n").map((rule) => rule.trim()).filter(Boolean);
-    if (rules.length) job.rules = rules;
-    if (value("recipe")) {
-      job.recipe = value("recipe");
+    const lines = (name) => value(name).split("\n").map((line) => line.trim()).filter(Boolean);
+    const job = { rules: lines("rules"), secrets: value("secrets") ? Object.fromEntries(lines("secrets").map(pair)) : null };
+    for (const name of PLAIN) job[name] = value(name) || null;
+    if (/^\d{1,3}$/.test(job.retry ?? "")) job.retry = Number(job.retry);
+    for (const kind of KINDS) job[kind] = kind === value("kind") ? value("time") || null : null;
+    return job;
+  }
+
+  /** What the house is told: of a new job the fields that say something, of a known one those that became others. */
+  wanted() {
+    const said = this.said();
+    const same = (name) => JSON.stringify(said[name]) === JSON.stringify(this.was[name]);
+    if (this.job) return Object.fromEntries(Object.entries(said).filter(([name]) => !same(name)));
+    const job = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== null && value.length !== 0));
+    const recipe = this.form.elements.recipe.value;
+    if (recipe) {
+      job.recipe = recipe;
       job.set = Object.fromEntries([...this.parameters.querySelectorAll("input")].filter((input) => input.value.trim()).map((input) => [input.name.slice(4), input.value.trim()]));
     }
     return job;
@@ -136,15 +181,15 @@ export class JobForm {
 
   /** What the house understood; while words are missing only the times. */
   async show() {
-    const job = this.job();
+    const job = this.wanted();
     const asked = (this.asked = (this.asked ?? 0) + 1);
-    if (!job.recipe && !job.schedule && !job.every && !job.at) {
+    if (!this.job && !job.recipe && !job.schedule && !job.every && !job.at) {
       this.preview.replaceChildren();
       return;
     }
-    const words = job.recipe ? {} : { name: "preview", prompt: "preview" };
+    const words = this.job || job.recipe ? {} : { name: "preview", prompt: "preview" };
     try {
-      const seen = await call("/api/v1/cron", { ...words, ...job, preview: true });
+      const seen = await call(this.path, { ...words, ...job, preview: true });
       if (!this.closed && asked === this.asked) this.preview.replaceChildren(this.understood(seen));
     } catch (error) {
       if (!this.closed && asked === this.asked) this.preview.replaceChildren(node("p", "refused", error.message));
@@ -166,14 +211,18 @@ export class JobForm {
     );
   }
 
+  get path() {
+    return this.job ? `/api/v1/cron/${encodeURIComponent(this.job.name)}` : "/api/v1/cron";
+  }
+
   async create() {
-    const job = this.job();
+    const job = this.wanted();
     clearTimeout(this.timer);
     this.send.disabled = true;
     this.problem.textContent = "";
     try {
-      const made = await call("/api/v1/cron", job);
-      this.board.toast(`${made.name} is scheduled`);
+      const made = await call(this.path, job);
+      this.board.toast(this.job ? `${made.name} is changed` : `${made.name} is scheduled`);
       location.hash = `#/cron/${encodeURIComponent(made.name)}`;
     } catch (error) {
       this.problem.textContent = error.message;

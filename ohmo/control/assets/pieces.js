@@ -1,32 +1,24 @@
 // Small parts every view of the dashboard is made of.
 
+import { exact, relative } from "./times.js";
 import { icon, node } from "./transcript.js";
 
-export { icon, node };
-
-const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
-const ago = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
-const STEPS = [
-  ["day", 86400, 129_600],
-  ["hour", 3600, 5400],
-  ["minute", 60, 60],
-];
-
-/** "3 min. ago", "in 2 hr." */
-export function relative(at, now = Date.now()) {
-  const seconds = (new Date(at) - now) / 1000;
-  for (const [unit, size, from] of STEPS) if (Math.abs(seconds) >= from) return ago.format(Math.round(seconds / size), unit);
-  return seconds > 5 ? "in a moment" : "just now";
-}
+export { icon, node, relative };
 
 /** A time that stays right: relative, exact on hover; turned every 15 s for all of them at once. */
 export function when(at, before = "") {
   if (!at) return node("span", "muted", "never");
   const made = node("time", "when", `${before}${relative(at)}`);
   made.dateTime = at;
-  made.title = exact.format(new Date(at));
+  made.title = exact(at);
   made.dataset.before = before;
   return made;
+}
+
+/** Both: how long ago, and when exactly. */
+export function moment(at) {
+  if (!at) return when(at);
+  return node("span", "", when(at), node("span", "muted exact", ` ${exact(at)}`));
 }
 setInterval(() => {
   for (const made of document.querySelectorAll("time.when")) {

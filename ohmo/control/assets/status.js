@@ -1,20 +1,11 @@
 // What the house says about itself: dots per channel in the side bar, facts in the drawer.
 
 import { call } from "./wire.js";
+import { clocksApart, relative, zone } from "./times.js";
 import { node } from "./transcript.js";
 
 export const WORDS = { starting: "starting", connected: "connected", reconnecting: "reconnecting", auth_failed: "not accepted", conflict: "used elsewhere", standby: "on standby", failed: "failed", off: "off" };
 export const TONES = { connected: "good", starting: "busy", reconnecting: "busy", standby: "quiet", off: "quiet" };
-
-const ago = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
-
-function since(at) {
-  const seconds = (new Date(at) - Date.now()) / 1000;
-  if (seconds > -60) return "just now";
-  if (seconds > -3600) return ago.format(Math.round(seconds / 60), "minute");
-  if (seconds > -86400) return ago.format(Math.round(seconds / 3600), "hour");
-  return ago.format(Math.round(seconds / 86400), "day");
-}
 
 /** Money and tokens of the UTC day, against their limits where there are any. */
 function spent(day) {
@@ -83,11 +74,11 @@ export class StatusBoard {
   }
 
   warnings(status) {
-    return status.warnings.map((warning) => node("p", "warning", warning));
+    return [...status.warnings, clocksApart()].filter(Boolean).map((warning) => node("p", "warning", warning));
   }
 
   house(status) {
-    const waiting = status.oldest_waiting ? `, oldest ${since(status.oldest_waiting)}` : "";
+    const waiting = status.oldest_waiting ? `, oldest ${relative(status.oldest_waiting)}` : "";
     const sum = (counts, names) => names.reduce((total, name) => total + (counts[name] ?? 0), 0);
     const rows = [
       ["House", status.ready ? "ready" : "starting"],
@@ -96,7 +87,8 @@ export class StatusBoard {
       ["Inbox", `${sum(status.inbox, ["waiting", "taken"])} waiting${waiting}`],
       ["Outbox", `${sum(status.outbox, ["ready", "sending"])} on the way`],
       ["Spent today", spent(status.budget.day)],
-      ["Up since", since(status.started)],
+      ["Up since", relative(status.started)],
+      ["Times are in", zone()],
       ["Version", status.version],
     ];
     return node("dl", "house", ...rows.flatMap(([name, value]) => [node("dt", "", name), node("dd", "", value)]));
@@ -105,7 +97,7 @@ export class StatusBoard {
   channel(name, channel) {
     const made = node("section", "fact", node("h3", "", node("i", `dot ${TONES[channel.state] ?? "bad"}`), name), node("p", "", WORDS[channel.state]));
     if (channel.detail) made.append(node("p", "detail", channel.detail));
-    const times = [channel.last_event && `heard ${since(channel.last_event)}`, channel.last_delivery && `delivered ${since(channel.last_delivery)}`].filter(Boolean);
+    const times = [channel.last_event && `heard ${relative(channel.last_event)}`, channel.last_delivery && `delivered ${relative(channel.last_delivery)}`].filter(Boolean);
     if (times.length) made.append(node("p", "muted", times.join(" · ")));
     return made;
   }

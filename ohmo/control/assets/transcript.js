@@ -1,6 +1,7 @@
 // Entries of the fold as DOM; keeps one element per entry and touches only what changed.
 
 import { markdown } from "./markdown.js";
+import { exact } from "./times.js";
 
 const ICONS = { Read: "file", Glob: "search", Grep: "search", WebSearch: "search", ToolSearch: "search", Write: "pen", Edit: "pen", MultiEdit: "pen", Bash: "terminal", TodoWrite: "list", WebFetch: "globe", AskUser: "ask" };
 const ORIGINS = { cron: "on schedule", api: "by command line", child: "from a helper", hook: "from a webhook", owner: "by the owner" };
@@ -33,7 +34,40 @@ export class Transcript {
     this.linked = linked;
     this.states = states;
     this.nodes = new Map();
+    this.drawn = new Map(); // entry id -> what its element shows
     this.shownDay = "";
+  }
+
+  /** The same with more in front: what stands already is only touched where it changed. */
+  grow(entries) {
+    const there = new Set(entries.map((entry) => entry.id));
+    for (const [id, old] of this.nodes) {
+      if (there.has(id)) continue;
+      old.remove(); // it was an edit of something that was not shown then
+      this.nodes.delete(id);
+    }
+    const first = this.box.firstElementChild;
+    const front = document.createDocumentFragment();
+    const known = entries.filter((entry) => this.nodes.has(entry.id) && JSON.stringify(entry) !== this.drawn.get(entry.id));
+    const last = this.shownDay;
+    this.shownDay = "";
+    for (const entry of entries) if (!this.nodes.has(entry.id) && !entry.gone) this.append(entry, front);
+    if (first?.className === "day" && first.textContent === this.shownDay) first.remove();
+    if (last) this.shownDay = last;
+    this.box.prepend(front);
+    this.show(known);
+  }
+
+  append(entry, box) {
+    const made = this.draw(entry);
+    this.divide(entry.at, box);
+    box.append(made);
+    this.keep(entry, made);
+  }
+
+  keep(entry, made) {
+    this.nodes.set(entry.id, made);
+    this.drawn.set(entry.id, JSON.stringify(entry));
   }
 
   /** Entries that are new or changed. */
@@ -44,23 +78,22 @@ export class Transcript {
         old?.remove();
         continue;
       }
-      const made = this.draw(entry);
-      if (old) {
-        if (old.querySelector("details[open]")) made.querySelector("details")?.setAttribute("open", "");
-        old.replaceWith(made);
-      } else {
-        this.divide(entry.at);
-        this.box.append(made);
+      if (!old) {
+        this.append(entry, this.box);
+        continue;
       }
-      this.nodes.set(entry.id, made);
+      const made = this.draw(entry);
+      if (old.querySelector("details[open]")) made.querySelector("details")?.setAttribute("open", "");
+      old.replaceWith(made);
+      this.keep(entry, made);
     }
   }
 
-  divide(at) {
+  divide(at, box) {
     const date = at ? day.format(new Date(at)) : this.shownDay;
     if (date === this.shownDay) return;
     this.shownDay = date;
-    this.box.append(node("div", "day", date));
+    box.append(node("div", "day", date));
   }
 
   draw(entry) {
@@ -116,6 +149,7 @@ function person(entry, linked) {
 function stamp(entry) {
   const made = node("time", "stamp", `${clock.format(new Date(entry.at))}${entry.edited ? " · edited" : ""}`);
   made.dateTime = entry.at;
+  made.title = exact(entry.at);
   return made;
 }
 

@@ -1,6 +1,6 @@
 // Each channel's truth: is it connected, when was it last heard, was the last answer delivered, what waits.
 
-import { empty, facts, node, pill, when } from "./pieces.js";
+import { empty, facts, moment, node, pill, when } from "./pieces.js";
 import { TONES, WORDS } from "./status.js";
 import { call } from "./wire.js";
 
@@ -35,7 +35,7 @@ export class Channels {
       "sheet channel-sheet",
       node("h2", "", node("i", `dot ${TONES[channel.state] ?? "bad"}`), node("span", "", channel.name), pill(WORDS[channel.state] ?? channel.state, channel.connected ? "good" : TONES[channel.state] === "busy" ? "busy" : TONES[channel.state] === "quiet" ? "quiet" : "bad")),
       channel.detail ? node("p", "detail", channel.detail) : "",
-      facts(["Last heard", when(channel.last_event)], ["Last answer delivered", when(channel.last_delivery)], ["Authenticated call", channel.last_call === undefined ? null : when(channel.last_call)], ["Waiting for an answer", waiting], ["On the way out", channel.outgoing ? String(channel.outgoing) : "nothing"], ["Dead letters", channel.dead ? dead : "none"]),
+      facts(["Last heard", moment(channel.last_event)], ["Last answer delivered", moment(channel.last_delivery)], ["Authenticated call", channel.last_call === undefined ? null : moment(channel.last_call)], ["Waiting for an answer", waiting], ["On the way out", channel.outgoing ? String(channel.outgoing) : "nothing"], ["Dead letters", channel.dead ? dead : "none"]),
     );
     made.tabIndex = 0;
     made.dataset.row = "";

@@ -1,7 +1,7 @@
 // Jobs, what they did and when they run next; a form for a new one.
 
 import { JobForm } from "./job-form.js";
-import { button, empty, facts, icon, id, node, pill, span, sure, when } from "./pieces.js";
+import { button, empty, facts, icon, id, moment, node, pill, span, sure, when } from "./pieces.js";
 import { call } from "./wire.js";
 
 const TONES = { done: "good", failed: "bad", missed: "warn", skipped: "quiet", claimed: "busy", running: "busy" };
@@ -9,17 +9,28 @@ const rhythm = (job) => job.schedule ?? (job.every ? `every ${job.every}` : `onc
 const one = (name) => `/api/v1/cron/${encodeURIComponent(name)}`;
 
 export class Cron {
-  constructor(board, [name]) {
+  constructor(board, [name, what]) {
     this.board = board;
     this.name = name;
+    this.editing = what === "edit";
     this.box = node("div", "column");
     board.body.append(this.box);
     if (name === undefined) {
       board.title("Cron");
       board.tools.replaceChildren(button("New job", "choice good small", () => (location.hash = "#/cron/+"), "plus"));
-    } else board.title(name === "+" ? "New job" : name);
+    } else board.title(name === "+" ? "New job" : this.editing ? `Edit ${name}` : name);
     if (name === "+") this.form = new JobForm(this.box, board);
+    else if (this.editing) this.edit();
     else this.draw();
+  }
+
+  async edit() {
+    try {
+      const job = await call(one(this.name));
+      if (!this.closed) this.form = new JobForm(this.box, this.board, job);
+    } catch (error) {
+      if (!this.closed) this.board.failed(this.box, error);
+    }
   }
 
   async draw() {
@@ -79,7 +90,7 @@ export class Cron {
       this.draw();
     };
     const buttons = [button("Run now", "choice good", act("run", "It runs now"), "play"), job.enabled ? button("Pause", "choice", act("pause", "It does not run until you resume it"), "pause") : button("Resume", "choice", act("resume", "It runs at its times again"), "play")];
-    if (job.source !== "config") buttons.push(button("Delete", "choice danger", () => this.remove(job), "trash"));
+    if (job.source !== "config") buttons.push(button("Edit", "choice", () => (location.hash = `#/cron/${encodeURIComponent(job.name)}/edit`), "pen"), button("Delete", "choice danger", () => this.remove(job), "trash"));
     const details = facts(
       ["Runs", node("code", "", rhythm(job))],
       ["Next", job.enabled ? (job.next ? node("span", "", when(job.next), job.next_local ? ` (${job.next_local})` : "") : "never") : "paused"],
@@ -103,7 +114,7 @@ export class Cron {
       const took = row.started && row.ended ? `took ${span(row.started, row.ended)}` : "";
       const head = node("summary", "row", pill(row.state, TONES[row.state]), node("span", "row-main", node("span", "row-title", row.preview || row.reason || "no words"), node("span", "row-sub", node("span", "place", [row.preview && row.reason, took].filter(Boolean).join(" · ")))), when(row.due));
       head.dataset.row = "";
-      return node("li", "", node("details", "message", head, node("div", "message-inside", facts(["Due", when(row.due)], ["Started", row.started && when(row.started)], ["Ended", row.ended && when(row.ended)], ["Reason", row.reason], ["Turn", row.turn && id(row.turn)]), row.preview ? node("pre", "whole", row.preview) : "")));
+      return node("li", "", node("details", "message", head, node("div", "message-inside", facts(["Due", moment(row.due)], ["Started", row.started && moment(row.started)], ["Ended", row.ended && moment(row.ended)], ["Reason", row.reason], ["Turn", row.turn && id(row.turn)]), row.preview ? node("pre", "whole", row.preview) : "")));
     });
     const list = node("ul", "rows", ...made);
     list.setAttribute("aria-label", "Runs");
@@ -122,7 +133,7 @@ export class Cron {
   }
 
   changed(what) {
-    if (this.name === "+" || !["job", "any", "state", "ready"].includes(what)) return;
+    if (this.name === "+" || this.editing || !["job", "any", "state", "ready"].includes(what)) return;
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.draw(), 300);
   }

@@ -1,6 +1,7 @@
 // The log, newest first: filtered by the house, followed live from the place where this page was cut off.
 
 import { button, chooser, copy, empty, node, search } from "./pieces.js";
+import { exact } from "./times.js";
 import { call } from "./wire.js";
 
 const MOST = 2000; // lines the page keeps
@@ -100,7 +101,7 @@ export class Logs {
     const words = rest.map(([key, value]) => node("span", "log-field", node("b", "", key), typeof value === "string" ? value : JSON.stringify(value)));
     const time = node("time", "", clock.format(new Date(entry.at)));
     time.dateTime = entry.at;
-    time.title = entry.at;
+    time.title = exact(entry.at);
     const made = node("li", `log-line level-${entry.level}`, time, node("span", "log-level", entry.level ?? ""), node("span", "log-event", String(entry.event)), node("span", "log-fields", ...words), copy(JSON.stringify({ ...entry, place: undefined }), "Copy the line"));
     if (entry.exception) made.append(node("pre", "log-trace", entry.exception));
     return made;

@@ -1,7 +1,8 @@
 // The mailboxes: what came in, what goes out, and what ended as a dead letter; each says why.
 
 import { Paged } from "./paged.js";
-import { button, empty, facts, id, node, pill, place, relative, search, tabs, when } from "./pieces.js";
+import { button, empty, facts, id, moment, node, pill, place, relative, search, tabs, when } from "./pieces.js";
+import { houseNow } from "./times.js";
 import { call } from "./wire.js";
 
 const BOXES = [
@@ -86,7 +87,7 @@ export class Messages {
     if (item.ending === "dead") buttons.push(this.acting("Try again", "retry", `/api/v1/inbox/${encodeURIComponent(item.thread)}/${item.seq}/retry`, "It comes back as a new message"));
     return this.row(words || "(a file)", state, at, name, item.said_at, [
       why(WHY[state] ?? state, item.reason),
-      facts(["Kind", item.kind], ["Said", when(item.said_at)], ["Stored", item.stored && when(item.stored)], ["Ended", item.ended && when(item.ended)], ["Number", `${item.seq}`], ["Turn", item.turn && id(item.turn)], ["Thread", this.thread(item.thread, at)]),
+      facts(["Kind", item.kind], ["Said", moment(item.said_at)], ["Stored", item.stored && moment(item.stored)], ["Ended", item.ended && moment(item.ended)], ["Number", `${item.seq}`], ["Turn", item.turn && id(item.turn)], ["Thread", this.thread(item.thread, at)]),
       node("pre", "whole", words ?? ""),
       node("div", "choices", ...buttons),
     ]);
@@ -97,10 +98,10 @@ export class Messages {
     const buttons = [];
     if (item.state === "dead") buttons.push(this.acting("Try again", "retry", `/api/v1/outbox/${encodeURIComponent(item.row.id)}/retry`, "It is sent again"));
     if (["dead", "ready", "sending"].includes(item.state)) buttons.push(this.acting("Drop it", "trash", `/api/v1/outbox/${encodeURIComponent(item.row.id)}/drop`, "It was dropped"));
-    const next = item.state === "ready" && new Date(item.ready_at) > Date.now() ? `next try ${relative(item.ready_at)}` : null;
+    const next = item.state === "ready" && new Date(item.ready_at) > houseNow() ? `next try ${relative(item.ready_at)}` : null;
     return this.row(out.text || out.files.join(", ") || "(nothing)", item.state, out.address, item.row.kind, item.started, [
       why(SAID[item.state], item.error),
-      facts(["Kind", item.row.kind], ["Written", when(item.started)], ["Ended", item.ended && when(item.ended)], ["Tries", String(item.attempts)], ["Next", next], ["Given up", item.ended ? null : when(item.expires)], ["Parts", `${item.parts.filter((part) => part.receipt).length} of ${item.parts.length || 1} sent`], ["Id", id(item.row.id)], ["Turn", item.turn && id(item.turn)], ["Thread", this.thread(item.thread, out.address)]),
+      facts(["Kind", item.row.kind], ["Written", moment(item.started)], ["Ended", item.ended && moment(item.ended)], ["Tries", String(item.attempts)], ["Next", next], ["Given up", item.ended ? null : moment(item.expires)], ["Parts", `${item.parts.filter((part) => part.receipt).length} of ${item.parts.length || 1} sent`], ["Id", id(item.row.id)], ["Turn", item.turn && id(item.turn)], ["Thread", this.thread(item.thread, out.address)]),
       node("pre", "whole", out.text),
       node("div", "choices", ...buttons),
     ]);

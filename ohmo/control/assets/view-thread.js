@@ -16,8 +16,9 @@ export class Thread {
     this.board = board;
     this.thread = thread;
     this.path = `/api/v1/sessions/${encodeURIComponent(thread)}`;
-    this.items = [];
+    this.fold = new Fold();
     this.usage = new Map();
+    this.costLines = new Map(); // turn -> {line, text}
     this.said = "";
     this.doing = new Doing();
     this.running = "";
@@ -41,19 +42,16 @@ export class Thread {
     this.whole(answer);
     this.board.body.scrollTop = this.board.body.scrollHeight;
     this.ask().catch(() => {});
-    this.stream = new Stream(`thread=${encodeURIComponent(this.thread)}`, (kind, data) => this.hear(kind, data), () => {}, () => this.fold.unsettled(), this.items.at(-1)?.seq ?? 0);
+    this.stream = new Stream(`thread=${encodeURIComponent(this.thread)}`, (kind, data) => this.hear(kind, data), () => {}, () => this.fold.unsettled(), this.fold.items.at(-1)?.seq ?? 0);
   }
 
-  /** Another page in front; everything is folded anew, because an edit may concern what came before. */
+  /** Another page in front. */
   whole(answer) {
-    this.items = [...answer.history, ...this.items];
+    this.fold = this.fold.after(answer.history);
     this.previous = answer.previous;
     this.learn(answer.usage);
-    this.fold = new Fold();
-    this.box.replaceChildren();
-    this.transcript = new Transcript(this.box, { isCard: (entry) => entry.card, controls: (entry) => this.late(entry) }, { linked: this.session.address.channel === "web", states: true });
-    for (const item of this.items) this.fold.take(item);
-    this.transcript.show(this.fold.entries);
+    this.transcript ??= new Transcript(this.box, { isCard: (entry) => entry.card, controls: (entry) => this.late(entry) }, { linked: this.session.address.channel === "web", states: true });
+    this.transcript.grow(this.fold.entries);
     this.earlier.replaceChildren(...(this.previous === null ? [] : [button("Show what came before", "text", () => this.more().catch((error) => this.board.toast(error.message)))]));
     this.costs();
     this.hide();
@@ -90,11 +88,10 @@ export class Thread {
 
   hear(kind, data) {
     const body = this.board.body;
-    const stick = body.scrollHeight - body.scrollTop - body.clientHeight < 80;
+    if (!this.frame) this.stick = body.scrollHeight - body.scrollTop - body.clientHeight < 80; // asked once a frame: it costs a layout
     this.doing.take(kind, data);
     switch (kind) {
       case "item":
-        this.items.push(data);
         this.transcript.show(this.fold.take(data));
         this.said = "";
         break;
@@ -124,13 +121,11 @@ export class Thread {
         this.spent();
         break;
     }
-    cancelAnimationFrame(this.frame);
-    this.stick = this.stick || stick;
-    this.frame = requestAnimationFrame(() => {
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
       this.drawNow();
       this.hide();
       if (this.stick) body.scrollTop = body.scrollHeight;
-      this.stick = false;
     });
   }
 
@@ -161,7 +156,6 @@ export class Thread {
 
   /** One line behind the last entry of each turn. */
   costs() {
-    for (const old of this.box.querySelectorAll(".cost")) old.remove();
     const turns = new Map();
     for (const row of this.usage.values()) turns.set(row.turn, [...(turns.get(row.turn) ?? []), row]);
     const last = new Map();
@@ -169,9 +163,15 @@ export class Thread {
     for (const [turn, entry] of last) {
       const rows = turns.get(turn);
       const sum = (name) => rows.reduce((total, row) => total + row[name], 0);
-      const line = node("p", "cost", `${count(sum("input") + sum("cached") + sum("written"))} in · ${count(sum("output"))} out · ${money(sum("micro_usd"))} · ${sum("calls")} ${sum("calls") === 1 ? "call" : "calls"} · ${[...new Set(rows.map((row) => row.model))].join(", ")}`);
+      const text = `${count(sum("input") + sum("cached") + sum("written"))} in · ${count(sum("output"))} out · ${money(sum("micro_usd"))} · ${sum("calls")} ${sum("calls") === 1 ? "call" : "calls"} · ${[...new Set(rows.map((row) => row.model))].join(", ")}`;
+      const shown = this.transcript.nodes.get(entry);
+      const old = this.costLines.get(turn);
+      if (old?.text === text && shown.nextElementSibling === old.line) continue;
+      old?.line.remove();
+      const line = node("p", "cost", text);
       line.title = `${sum("cached")} tokens from cache, ${sum("written")} written to it`;
-      this.transcript.nodes.get(entry).after(line);
+      shown.after(line);
+      this.costLines.set(turn, { line, text });
     }
   }
 

@@ -2,6 +2,7 @@
 
 import { bars } from "./chart.js";
 import { chooser, count, empty, money, node, tabs } from "./pieces.js";
+import { houseNow } from "./times.js";
 import { call } from "./wire.js";
 
 const tokens = (row) => row.input + row.cached + row.written + row.output;
@@ -78,7 +79,8 @@ export class Usage {
   /** Every day of the span, also those without a call. */
   byDay(of, value) {
     const days = new Map();
-    const last = this.rows.at(-1).day > new Date().toISOString().slice(0, 10) ? this.rows.at(-1).day : new Date().toISOString().slice(0, 10);
+    const today = new Date(houseNow()).toISOString().slice(0, 10);
+    const last = this.rows.at(-1).day > today ? this.rows.at(-1).day : today;
     for (let back = this.days - 1; back >= 0; back--) days.set(new Date(Date.parse(last) - back * 86_400_000).toISOString().slice(0, 10), new Map());
     for (const row of this.rows) {
       const parts = days.get(row.day);

@@ -1,5 +1,7 @@
 // Speaks to the local API: JSON requests, and an event stream that comes back by itself with its cursor.
 
+import { hearClock } from "./times.js";
+
 export class Failed extends Error {
   constructor(status, line) {
     super(line);
@@ -16,6 +18,7 @@ export async function call(path, body, init = {}) {
   } catch {
     throw new Failed(0, "ohmo cannot be reached");
   }
+  hearClock(response.headers.get("Date"));
   let answer = {};
   try {
     answer = await response.json();
@@ -26,9 +29,11 @@ export async function call(path, body, init = {}) {
   return answer;
 }
 
-const KINDS = ["item", "ready", "snapshot", "preview", "typing", "notice", "revised", "turn_started", "turn_ended", "tool_started", "tool_refused", "tool_progress", "tool_done", "status", "failure", "model_done", "text_delta", "text_reset", "post_state"];
+const KINDS = ["earlier", "item", "ready", "snapshot", "preview", "typing", "notice", "revised", "turn_started", "turn_ended", "tool_started", "tool_refused", "tool_progress", "tool_done", "status", "failure", "model_done", "text_delta", "text_reset", "post_state"];
 
-/** The events of one conversation (`of`: "chat=ID" or "thread=ID"). `cursor` is the number of the last durable item that was handled; after any
+const LAST = 200; // items a page that knows none begins with
+
+/** The events of one conversation (`of`: "chat=ID" or "thread=ID"). What is older than the last 200 items is told by "earlier". `cursor` is the number of the last durable item that was handled; after any
     gap the stream goes on from there. `unsettled()`: posts whose end was not seen yet. */
 export class Stream {
   constructor(of, hear, state, unsettled, cursor = 0) {
@@ -43,7 +48,7 @@ export class Stream {
 
   open() {
     const rows = this.unsettled().join(",");
-    const source = new EventSource(`/api/v1/events?${this.of}&since=${this.cursor}${rows ? `&open=${encodeURIComponent(rows)}` : ""}`);
+    const source = new EventSource(`/api/v1/events?${this.of}&since=${this.cursor}${this.cursor ? "" : `&last=${LAST}`}${rows ? `&open=${encodeURIComponent(rows)}` : ""}`);
     this.source = source;
     for (const kind of KINDS) {
       source.addEventListener(kind, (event) => {

@@ -100,6 +100,16 @@ async def test_an_empty_value_takes_a_field_of_a_job_away(client: TestClient[web
         assert (await client.patch("/api/v1/cron/ci", json={field: ""})).status == 400
 
 
+async def test_a_change_is_looked_at_before_it_is_made(client: TestClient[web.Request, web.Application]) -> None:
+    await client.post("/api/v1/cron", json={**JOB, "secrets": {"T": "env:T"}})
+    seen = await (await client.post("/api/v1/cron/ci", json={"schedule": "0 18 * * *", "to": "", "preview": True})).json()
+    assert (seen["upcoming"][0]["local"], seen["to"], seen["secrets"]) == ("Mon 2026-01-05 18:00 CST (Asia/Shanghai)", None, ["T"])
+    known = await (await client.get("/api/v1/cron/ci")).json()
+    assert (known["to"], known["schedule"]) == ("slack:C1", "0 9 * * 1-5")  # nothing was written
+    refused = await client.patch("/api/v1/cron/ci", json={"schedule": "0 99 * * *", "preview": True})
+    assert (refused.status, "99" in (await refused.json())["error"]) == (400, True)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -249,3 +249,26 @@ async def test_open_streams_do_not_hold_the_door(tmp_path: Path) -> None:
         assert (await response.content.read()).endswith(b"\n\n"), "the stream ends between two events"
         response.close()
         await session.close()
+
+
+async def test_a_reader_that_begins_with_the_end_is_told_where_the_rest_is(
+    house: SmallHouse, doors: Doors, session: aiohttp.ClientSession
+) -> None:
+    thread = house.thread_at(place("long"))
+    for number in range(30):
+        house.post(thread, f"answer {number}")
+    reader = Reader(session)
+    async with reader.open("chat=long&last=10") as response:
+        first = await reader.next(response)
+        assert (first.kind, first.data, first.id) == ("earlier", {"thread": thread, "before": 21}, None)
+        for number in range(20, 30):
+            item = await reader.next(response)
+            assert (item.id, item.data["row"]["outbound"]["text"]) == (number + 1, f"answer {number}")
+    house.post(thread, "answer 30")
+    async with reader.open("chat=long&last=1") as response:  # it comes back: nothing is left out, however little it asked for at first
+        missed = await reader.next(response)
+        assert (missed.kind, missed.id) == ("item", 31)
+    whole = Reader(session)
+    async with whole.open("chat=long&last=32") as response:
+        begun = await whole.next(response)
+        assert (begun.kind, begun.id) == ("item", 1)
