@@ -35,17 +35,21 @@ def scopes() -> str:
 def _after(known: Known) -> tuple[str, ...]:
     console = f"{known.get('domain') or FEISHU}/app"  # the app's own page would name its id, which counts as a secret here
     return (
-        f"Start ohmo, then in {console} → Events & Callbacks: subscription mode *persistent connection* for events and for callbacks",
-        f"Events: add {', '.join(EVENTS)}; Callbacks: add card.action.trigger (without it buttons answer 200340)",
-        "Version Management & Release → create a version and publish it: nothing before it counts",
+        (
+            f"Start ohmo (the console looks for its connection), then in {console} → your app → Events & Callbacks: subscription mode *persistent "
+            "connection*, in Event Configuration and in Callback Configuration"
+        ),
+        f"Event Configuration: add {', '.join(EVENTS)}; Callback Configuration: add card.action.trigger (without it buttons answer 200340)",
+        "Version Management & Release → create a version and publish it (an administrator may have to approve): nothing before it counts",
         "In Feishu: find the bot by its name and write to it, or add it to a group and mention it",
     )
 
 
 SETUP = Setup(
     steps=(
-        f"{FEISHU}/app (Lark: {LARK}/app) → Create Custom App; Features → Bot → add",
-        "Permissions & Scopes → Batch import/export scopes → paste {feishu-scopes.json}",
+        f"{FEISHU}/app (Lark: {LARK}/app) → Create Custom App",
+        "Add Features → Bot → Add",
+        "Permissions & Scopes → Batch import/export scopes → paste {feishu-scopes.json} → Next",
         "Credentials & Basic Info → App ID begins with cli_, App Secret beside it",
     ),
     asks=(

@@ -25,7 +25,7 @@ from ohmo.config.secrets import Secret
 from ohmo.contracts.errors import ConfigError
 from ohmo.setup import openharness, platforms
 from ohmo.setup.answers import Answers, Value, merged, variable
-from ohmo.setup.furnish import Done, earlier, furnish
+from ohmo.setup.furnish import Done, earlier, furnish, lay_out
 
 TRIAL = 30.0  # seconds
 
@@ -176,6 +176,7 @@ class Wizard:
                     + (f"did you mean {close}?" if close else f"known: {', '.join(sorted(fields))}")
                 )
         asks = {ask.key: ask for ask in setup.asks}
+        self._lay_out(setup, old)
         for key in dict.fromkeys((*asks, *given)):
             ask = asks.get(key, Ask(key, key, "", secret=key in manifest.secrets))
             value = given.get(key) or self._asked(manifest, ask, old)
@@ -186,7 +187,21 @@ class Wizard:
                 settings[key] = f"env:{variable(manifest.name, key)}"
             else:
                 settings[key] = value
+                self._lay_out(setup, {**old, **settings})  # the next step may paste a text that holds it
         return settings, secrets
+
+    def _lay_out(self, setup: Setup, settings: Mapping[str, Value]) -> None:
+        """What a step says to paste is there when somebody sits before it."""
+        if self._asking and setup.documents:
+            lay_out(find_home(self._environ), {document.name: document.text(self._known(settings, {})) for document in setup.documents})
+
+    def _known(self, settings: Mapping[str, Value], secrets: Mapping[str, str]) -> Mapping[str, str]:
+        surroundings = {**environment(self._environ), **secrets}
+        return {
+            key: surroundings.get(value[4:], "") if value.startswith("env:") else value
+            for key, value in settings.items()
+            if isinstance(value, str)
+        }
 
     def _asked(self, manifest: Manifest, ask: Ask, old: Mapping[str, Value]) -> str | None:
         if not self._asking or ask.key in old or (ask.secret and environment(self._environ).get(variable(manifest.name, ask.key))):
@@ -209,16 +224,11 @@ class Wizard:
         """The platforms' documents, and what is left to do there."""
         texts: dict[str, str] = {}
         after: list[str] = []
-        surroundings = {**environment(self._environ), **answers.secrets}
         for name, settings in answers.channels.items():
             manifest = self._manifests.get(name)
             if manifest is None or name == "web":
                 continue
-            known = {
-                key: surroundings.get(value[4:], "") if value.startswith("env:") else value
-                for key, value in settings.items()
-                if isinstance(value, str)
-            }
+            known = self._known(settings, answers.secrets)
             setup = platforms.setup_of(manifest)
             texts |= {document.name: document.text(known) for document in setup.documents}
             after += setup.after(known)

@@ -106,6 +106,19 @@ class UsageTotal:
 
 
 @record
+class ThreadTotal:
+    """What one conversation cost; ``thread`` is empty for what the house itself asked."""
+
+    thread: str
+    calls: int
+    input: int
+    cached: int
+    written: int
+    output: int
+    micro_usd: int
+
+
+@record
 class TurnUsage:
     """What one turn cost so far, by model."""
 
@@ -186,6 +199,10 @@ class Reports(Protocol):
     async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None: ...
     async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
         """By day and model, and by person when asked for."""
+        ...
+
+    async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
+        """The conversations that cost most in these days, the dearest first; of equal cost the one with more tokens."""
         ...
 
     async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:

@@ -8,7 +8,7 @@ from typing import get_args
 
 from aiohttp import web
 
-from ohmo.contracts.reports import ArrivalInfo, HistoryItem, StepInfo, ThreadInfo
+from ohmo.contracts.reports import ArrivalInfo, HistoryItem, StepInfo, ThreadInfo, ThreadTotal
 from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import Ending
 from ohmo.control.answers import Refusal, answer, number, one_of
@@ -93,6 +93,15 @@ class Reading:
             raise Refusal(404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them")
         return answer(await self._ports.replay(info))
 
+    async def _dear(self, total: ThreadTotal) -> Mapping[str, object]:
+        encoded, info = encode(total), await self._reports.thread(total.thread) if total.thread else None
+        assert isinstance(encoded, Mapping)
+        return {
+            **encoded,
+            "title": "" if info is None else await self._titles.of(info),
+            "address": None if info is None else encode(info.address),
+        }
+
     async def _named(self, info: ThreadInfo) -> Mapping[str, object]:
         encoded = encode(info)
         assert isinstance(encoded, Mapping)
@@ -139,11 +148,18 @@ class Reading:
         return answer({"people": await self._ports.people.people()})
 
     async def usage(self, request: web.Request) -> web.Response:
-        """By day and model; ``by=person``: by person as well."""
-        by = request.query.get("by", "model")
-        if by not in ("model", "person"):
-            raise Refusal(400, "by: model or person")
+        """By day and model; ``by=person``: by person as well; ``by=thread``: the conversations that cost most, the dearest first."""
+        by = one_of(request, "by", ("model", "person", "thread"))
         days = number(request, "days", 30, 3660)
+        if by == "thread":
+            return answer(
+                {
+                    "usage": [
+                        await self._dear(one)
+                        for one in await self._reports.thread_totals(days=days, limit=number(request, "limit", 50, MOST))
+                    ]
+                }
+            )
         return answer({"usage": await self._reports.usage(days=days, by_person=by == "person")})
 
 

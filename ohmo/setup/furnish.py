@@ -61,6 +61,17 @@ def furnish(
     return done
 
 
+def lay_out(home: Home, documents: Mapping[str, str]) -> None:
+    """The texts for a platform's pages, before anybody is asked for what those pages give; ``furnish`` writes them anew with all that is known."""
+    home.prepare(beside=home.foreign())
+    record = _Record(home.root / "state" / "init.json")
+    for name, text in documents.items():
+        path = home.root / "setup" / name
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        _written(path, text, record)
+    record.save()
+
+
 def earlier(home: Home) -> Answers:
     """What was decided by the last ``ohmo init`` of this home; the defaults when there was none."""
     return _Record(home.root / "state" / "init.json").answers

@@ -12,7 +12,19 @@ from channels.contract import Address
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import Usage
-from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, StepInfo, ThreadInfo, TurnUsage, UsageTotal, spot_of
+from ohmo.contracts.reports import (
+    ArrivalInfo,
+    AuditReport,
+    Counts,
+    HistoryItem,
+    Spot,
+    StepInfo,
+    ThreadInfo,
+    ThreadTotal,
+    TurnUsage,
+    UsageTotal,
+    spot_of,
+)
 from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, Lapsed, OutRow, PartState, PersonRow, PostRow, Ruling
 from ohmo.contracts.tool import Verdict
 from ohmo.store.approvals import lapsed_in
@@ -357,6 +369,16 @@ class MemoryStore(ModelOutbox):
                 who = person if by_person else ""
                 _add(totals.setdefault((day, spent.model, who), [0] * 6), spent)
         return [UsageTotal(day, model, *total, person=who) for (day, model, who), total in sorted(totals.items())]
+
+    async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
+        since = (self.now.astimezone(UTC) - timedelta(days=days - 1)).date().isoformat()
+        totals: dict[str, list[int]] = {}
+        for day, _, thread, _, spent in self.tables.usage.values():
+            if day >= since:
+                _add(totals.setdefault(thread, [0] * 6), spent)
+        found = [ThreadTotal(thread, *total) for thread, total in totals.items()]
+        found.sort(key=lambda one: (-one.micro_usd, -(one.input + one.cached + one.written + one.output), one.thread))
+        return found[:limit]
 
     async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
         first = "" if since is None else since.astimezone(UTC).date().isoformat()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from channels.contract import Address
-from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, ThreadInfo, TurnUsage, UsageTotal
+from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, ThreadInfo, ThreadTotal, TurnUsage, UsageTotal
 from ohmo.contracts.store import OutRow
 from ohmo.store import listing, reports
 from ohmo.store.sparing import Sparing
@@ -56,6 +56,9 @@ class SqlReports:
 
     async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
         return await self._reader.read(lambda at: reports.usage(at, days, by_person), slow=True)
+
+    async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
+        return await self._reader.read(lambda at: reports.thread_totals(at, days, limit), slow=True)
 
     async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
         return await self._reader.read(lambda _: reports.thread_usage(thread, since), slow=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from channels.contract import Address
-from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, StepInfo, ThreadInfo, TurnUsage, UsageTotal
+from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, StepInfo, ThreadInfo, ThreadTotal, TurnUsage, UsageTotal
 from ohmo.store.codec import column, from_column, read_arrival, read_settings, read_step
 from ohmo.store.numbers import address_of
 from ohmo.store.outbox import COLUMNS, OPEN, out_row
@@ -130,15 +130,28 @@ def last_delivery(channel: str, account: str) -> Op[datetime | None]:
     return instant(rows[0][0]) if rows else None
 
 
+def _first_day(at: Moment, days: int) -> str:
+    """Of so many UTC days up to this one."""
+    return (instant(at.now) - timedelta(days=days - 1)).date().isoformat()
+
+
 def usage(at: Moment, days: int, by_person: bool) -> Op[list[UsageTotal]]:
-    since = (instant(at.now) - timedelta(days=days - 1)).date().isoformat()
     who = "COALESCE(person, '')" if by_person else "''"
     rows = yield (
         f"""SELECT day, model, {who} AS who, COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), SUM(micro_usd) FROM usage
         WHERE day >= ? GROUP BY day, model, who ORDER BY day, model, who""",
-        (since,),
+        (_first_day(at, days),),
     )
     return [UsageTotal(day, from_column(model), *(int(n) for n in numbers), person=from_column(who)) for day, model, who, *numbers in rows]
+
+
+def thread_totals(at: Moment, days: int, limit: int) -> Op[list[ThreadTotal]]:
+    rows = yield (
+        """SELECT COALESCE(thread, '') AS place, COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), SUM(micro_usd) FROM usage
+        WHERE day >= ? GROUP BY place ORDER BY SUM(micro_usd) DESC, SUM(input + cached + written + output) DESC, place LIMIT ?""",
+        (_first_day(at, days), limit),
+    )
+    return [ThreadTotal(thread, *(int(n) for n in numbers)) for thread, *numbers in rows]
 
 
 def thread_usage(thread: str, since: datetime | None) -> Op[list[TurnUsage]]:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 
 from ohmo.cli.reach import reach
-from ohmo.cli.show import Columns, as_json_text, client_options, print_rows
+from ohmo.cli.show import Columns, Row, as_json_text, client_options, print_rows
 
 
 @click.command("usage", help=__doc__)
 @click.option("--days", type=click.IntRange(1, 3660), default=30, show_default=True)
+@click.option(
+    "--by", type=click.Choice(["model", "person", "thread"]), default="model", show_default=True, help="thread: the 50 that cost most."
+)
 @client_options
-def COMMAND(days: int, as_json: bool, remote: str | None) -> None:  # noqa: N802 - the name every command file exports
-    rows = reach(remote).get("/api/v1/usage", days=days)["usage"]
+def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:  # noqa: N802 - the name every command file exports
+    rows = reach(remote).get("/api/v1/usage", days=days, by=by)["usage"]
     if as_json:
         click.echo(as_json_text(rows))
         return
+    first: dict[str, Callable[[Row], object]] = {"DAY": lambda row: row["day"], "MODEL": lambda row: row["model"]}
+    if by == "person":
+        first["PERSON"] = lambda row: row["person"] or "the house"
+    if by == "thread":
+        first = {"THREAD": lambda row: row["thread"] or "the house", "PLACE": _place, "TITLE": lambda row: row["title"]}
     columns: Columns = {
-        "DAY": lambda row: row["day"],
-        "MODEL": lambda row: row["model"],
+        **first,
         "CALLS": lambda row: row["calls"],
         "INPUT": lambda row: row["input"],
         "CACHED": lambda row: row["cached"],
@@ -29,3 +38,8 @@ def COMMAND(days: int, as_json: bool, remote: str | None) -> None:  # noqa: N802
     print_rows(rows, columns, "no model was called yet")
     if rows:
         click.echo(f"together: {sum(row['calls'] for row in rows)} calls, {sum(row['micro_usd'] for row in rows) / 1e6:.4f} USD")
+
+
+def _place(row: Row) -> str:
+    address = row["address"]
+    return "-" if address is None else f"{address['channel']}:{address['chat']}" + (f"/{address['topic']}" if address["topic"] else "")

@@ -41,8 +41,11 @@ async function known() {
   return false;
 }
 function showDoor() {
+  if (door) return;
   door = true;
   house.end();
+  places.board?.leave();
+  current?.close();
   $("door").hidden = false;
   $("shell").inert = true;
 }
@@ -58,7 +61,6 @@ const chats = new Chats(
     here: () => current?.chat,
     read: ({ commands, max_file }) => Object.assign(composer, { known: commands, limit: max_file }),
     turned: () => menu(false),
-    door: showDoor,
   },
 );
 
@@ -112,6 +114,7 @@ const places = new Places(
     newest: () => chats.rows[0]?.chat,
     toast,
     counted: () => house.soon(),
+    lost: known,
   },
 );
 
@@ -120,8 +123,7 @@ const places = new Places(
 const house = new StatusBoard({
   dots: $("channels"),
   facts: $("facts"),
-  told: (told, error) => {
-    if (error?.status === 401) showDoor();
+  told: (told) => {
     const before = status?.provider;
     status = told ?? status;
     if (!told) return;
@@ -220,9 +222,15 @@ function hurry() {
   current?.stream.hurry();
   places.board?.hurry();
 }
-addEventListener("hashchange", () => places.turn());
+/** Somebody may have logged in meanwhile, with the link in another tab. */
+async function tryDoor() {
+  const answer = await call("/api/v1/known").catch(() => ({}));
+  if (answer.known) location.reload();
+}
+document.addEventListener("stranger", showDoor);
+addEventListener("hashchange", () => door || places.turn());
 addEventListener("online", hurry);
-document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && hurry());
+document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && (door ? tryDoor() : hurry()));
 
 if (location.hash === "#login-failed") {
   history.replaceState(null, "", "/");

@@ -2,12 +2,13 @@
 
 import { Doing } from "./doing.js";
 import { Feed } from "./feed.js";
-import { node } from "./pieces.js";
+import { button, empty, node } from "./pieces.js";
 import { Approvals } from "./view-approvals.js";
 import { Channels } from "./view-channels.js";
 import { Cron } from "./view-cron.js";
 import { Logs } from "./view-logs.js";
 import { Messages } from "./view-messages.js";
+import { People } from "./view-people.js";
 import { Thread } from "./view-thread.js";
 import { Threads } from "./view-threads.js";
 import { Usage } from "./view-usage.js";
@@ -18,14 +19,15 @@ const VIEWS = {
   approvals: (board) => new Approvals(board),
   messages: (board, rest) => new Messages(board, rest),
   cron: (board, rest) => new Cron(board, rest),
+  people: (board) => new People(board),
   usage: (board) => new Usage(board),
   channels: (board) => new Channels(board),
   logs: (board) => new Logs(board),
 };
 
 export class Board {
-  constructor({ title, tools, body, link, toast, counted }) {
-    Object.assign(this, { titleBox: title, tools, body, link, toast, counted });
+  constructor({ title, tools, body, link, toast, counted, lost }) {
+    Object.assign(this, { titleBox: title, tools, body, link, toast, counted, lost });
     this.view = null;
     this.live = new Map(); // thread -> what it does now
   }
@@ -85,6 +87,7 @@ export class Board {
   linked(state) {
     this.link.className = `link ${state}`;
     this.link.textContent = state === "lost" ? "reconnecting…" : "";
+    if (state === "lost") this.lost();
     if (state === "open" && this.unread) this.show(this.path);
     else if (state === "open" && this.wasLost) this.view?.changed?.("any", "");
     this.wasLost = state === "lost";
@@ -95,10 +98,21 @@ export class Board {
     this.view?.hurry?.();
   }
 
-  /** What went wrong, where the view would stand; it is made again when a daemon that could not be reached is back. */
+  /** What went wrong, where the view would stand, and the way on; it is made again when a daemon that could not be reached is back. */
   failed(box, error) {
     this.unread ||= error.status === 0;
-    box.replaceChildren(node("p", "refused", error.message));
+    const title = { 0: "ohmo does not answer", 403: "This is not allowed here", 404: "This is not here" }[error.status] ?? "This could not be read";
+    const words = error.status === 0 ? "It may be stopped or starting; this page goes on by itself when it is back. In a terminal: ohmo status" : error.message;
+    const again = button("Try again", "choice", () => this.show(this.path), "retry");
+    const more = [node("div", "choices", again)];
+    if (this.path.length > 1) {
+      const up = node("a", "choice", `All ${{ threads: "threads", cron: "jobs" }[this.path[0]] ?? this.path[0]}`);
+      up.href = `#/${this.path[0]}`;
+      more[0].append(up);
+    }
+    const made = empty("pulse", title, words, ...more);
+    made.setAttribute("role", "alert");
+    box.replaceChildren(made);
   }
 
   /** Moves the focus among rows: j and k, as mail readers do. */

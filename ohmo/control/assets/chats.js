@@ -5,9 +5,9 @@ import { call } from "./wire.js";
 
 export class Chats {
   /** `here()`: the chat that is open, or undefined; `read(answer)`: what the house said beside the chats; `turned()`: the open one was chosen
-      again; `door()`: this browser is not logged in (any more). */
-  constructor({ list, title }, { here, read, turned, door }) {
-    Object.assign(this, { list, title, here, read, turned, door });
+      again. */
+  constructor({ list, title }, { here, read, turned }) {
+    Object.assign(this, { list, title, here, read, turned });
     this.rows = [];
   }
 
@@ -17,8 +17,8 @@ export class Chats {
       this.rows = answer.chats;
       this.read(answer);
       this.draw();
-    } catch (error) {
-      if (error.status === 401) this.door();
+    } catch {
+      // the list stays as it is; it is read again soon
     }
   }
 

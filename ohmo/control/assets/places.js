@@ -6,9 +6,9 @@ const CHAT = /^[0-9A-Za-z:_-]{1,64}$/;
 
 export class Places {
   /** `boxes`: {chat, board, places, title, tools, body, link}; `talk(chat)` opens a chat, `leave()` closes the open one, `newest()` names the chat
-      to begin with, `toast(text)`, `counted()`: what waits for the owner changed. */
-  constructor(boxes, { talk, leave, newest, toast, counted }) {
-    Object.assign(this, { boxes, talk, leave, newest, toast, counted });
+      to begin with, `toast(text)`, `counted()`: what waits for the owner changed, `lost()`: the line was cut. */
+  constructor(boxes, { talk, leave, newest, toast, counted, lost }) {
+    Object.assign(this, { boxes, talk, leave, newest, toast, counted, lost });
     this.board = null;
     this.loading = null;
     this.last = undefined; // the chat one comes back to from the dashboard
@@ -61,7 +61,7 @@ export class Places {
       if (this.path()?.join("/") !== path.join("/")) return; // somebody went on meanwhile
       if (!Board.knows(path[0])) return location.replace("#/threads");
       const { title, tools, body, link } = this.boxes;
-      this.board ??= new Board({ title, tools, body, link, toast: this.toast, counted: this.counted });
+      this.board ??= new Board({ title, tools, body, link, toast: this.toast, counted: this.counted, lost: this.lost });
       this.board.show(path);
       if (!document.activeElement || document.activeElement === document.body || document.activeElement.closest("#chat")) body.focus({ preventScroll: true });
     } catch {

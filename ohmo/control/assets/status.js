@@ -52,12 +52,12 @@ export class StatusBoard {
   async refresh() {
     try {
       this.last = await call("/api/v1/status");
-    } catch (error) {
-      this.told(null, error);
+    } catch {
+      this.told(null);
       return;
     }
     this.draw(this.last);
-    this.told(this.last, null);
+    this.told(this.last);
   }
 
   draw(status) {

@@ -1,7 +1,7 @@
 // The mailboxes: what came in, what goes out, and what ended as a dead letter; each says why.
 
 import { Paged } from "./paged.js";
-import { button, empty, facts, id, moment, node, pill, place, relative, search, tabs, when } from "./pieces.js";
+import { button, chooser, empty, facts, id, moment, node, pill, place, relative, search, tabs, when } from "./pieces.js";
 import { houseNow } from "./times.js";
 import { call } from "./wire.js";
 
@@ -10,6 +10,10 @@ const BOXES = [
   ["outbox", "Outbox"],
   ["dead", "Dead letters"],
 ];
+const STATES = {
+  inbox: [["", "All states"], ["waiting", "waiting"], ["taken", "taken"], ["answered", "answered"], ["merged", "merged"], ["noted", "noted, not answered"], ["refused", "refused"], ["stopped", "stopped"], ["superseded", "superseded"], ["dead", "dead"]],
+  outbox: [["", "All states"], ["ready", "ready"], ["sending", "sending"], ["sent", "sent"], ["dropped", "dropped"], ["dead", "dead"]],
+};
 const TONES = { waiting: "busy", taken: "busy", ready: "busy", sending: "busy", dead: "bad", answered: "good", sent: "good", merged: "good" };
 const WHY = {
   waiting: "It is stored and waits for its turn.",
@@ -37,18 +41,29 @@ export class Messages {
     const field = search("Words in messages", "Search", (words) => {
       if (this.closed) return;
       this.words = words;
-      for (const list of this.lists) list.close();
-      board.body.replaceChildren();
-      this.begin();
+      this.again();
     }, board.body);
-    board.tools.replaceChildren(field, tabs("Mailbox", BOXES, this.box, (key) => (location.hash = `#/messages/${key}`)));
+    this.state = "";
+    const states = STATES[this.box] ? [chooser("State", STATES[this.box], "", (value) => {
+      this.state = value;
+      this.again();
+    })] : [];
+    board.tools.replaceChildren(field, ...states, tabs("Mailbox", BOXES, this.box, (key) => (location.hash = `#/messages/${key}`)));
+    this.begin();
+  }
+
+  again() {
+    if (this.closed) return;
+    for (const list of this.lists) list.close();
+    this.board.body.replaceChildren();
     this.begin();
   }
 
   begin() {
     this.lists = [];
-    if (this.box !== "outbox") this.add("inbox", this.box === "dead" ? "dead" : "");
-    if (this.box !== "inbox") this.add("outbox", this.box === "dead" ? "dead" : "");
+    const state = this.box === "dead" ? "dead" : this.state;
+    if (this.box !== "outbox") this.add("inbox", state);
+    if (this.box !== "inbox") this.add("outbox", state);
   }
 
   add(which, state) {
@@ -72,6 +87,7 @@ export class Messages {
   }
 
   nothing(which) {
+    if (this.state && !this.words) return node("p", "muted pad", `No message is ${STATES[this.box].find(([key]) => key === this.state)[1]}.`);
     if (this.words) return node("p", "muted pad", "No message has these words.");
     if (this.box === "dead") return node("p", "muted pad", which === "inbox" ? "Every message got its answer." : "Every answer was delivered.");
     return which === "inbox" ? empty("tray", "Nothing came in yet", "Messages of all channels are listed here from the moment they are stored.") : empty("tray", "Nothing went out yet", "Answers and notices are listed here until the platform has them, and after.");

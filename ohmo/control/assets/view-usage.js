@@ -1,12 +1,19 @@
-// What was spent: by day, model and person.
+// What was spent: by day, model, person and thread.
 
 import { bars } from "./chart.js";
-import { chooser, count, empty, money, node, tabs } from "./pieces.js";
+import { chooser, count, empty, money, node, place, tabs } from "./pieces.js";
 import { houseNow } from "./times.js";
 import { call } from "./wire.js";
 
 const tokens = (row) => row.input + row.cached + row.written + row.output;
 const MEASURES = { cost: ["Cost", (row) => row.micro_usd, money], tokens: ["Tokens", tokens, count], calls: ["Calls", (row) => row.calls, count] };
+
+/** `rows`: [name or node, {calls, input, cached, written, output, micro_usd}]. */
+function numbers(caption, label, rows) {
+  const head = node("tr", "", ...[label, "Calls", "In", "From cache", "Out", "Cost"].map((text) => Object.assign(node("th", "", text), { scope: "col" })));
+  const body = rows.map(([name, sum]) => node("tr", "", Object.assign(node("th", "", name), { scope: "row" }), ...[count(sum.calls), count(sum.input + sum.cached + sum.written), count(sum.cached), count(sum.output), money(sum.micro_usd)].map((text) => node("td", "", text))));
+  return node("div", "table-box", node("table", "numbers-table", node("caption", "", caption), node("thead", "", head), node("tbody", "", ...body)));
+}
 
 export class Usage {
   constructor(board) {
@@ -22,12 +29,13 @@ export class Usage {
 
   async read(first = false) {
     try {
-      const { usage } = await call(`/api/v1/usage?days=${this.days}&by=person`);
+      const [{ usage }, { usage: threads }] = await Promise.all([call(`/api/v1/usage?days=${this.days}&by=person`), call(`/api/v1/usage?days=${this.days}&by=thread&limit=20`)]);
       if (this.closed) return;
-      const text = JSON.stringify(usage);
+      const text = JSON.stringify([usage, threads]);
       if (text === this.shown) return;
       this.shown = text;
       this.rows = usage;
+      this.threads = threads;
       if (first && usage.some((row) => row.micro_usd > 0)) this.measure = "cost";
       this.draw();
     } catch (error) {
@@ -67,7 +75,7 @@ export class Usage {
       tabs("Measure", Object.entries(MEASURES).map(([key, [label]]) => [key, label]), this.measure, (key) => this.turn({ measure: key })),
       tabs("By", [["model", "By model"], ["person", "By person"]], this.by, (key) => this.turn({ by: key })),
     );
-    this.box.replaceChildren(head, choose, bars(this.byDay(of, value), names, said, `${MEASURES[this.measure][0]} by day and ${this.by}`), this.table("model", "Model"), this.table("person", "Person"));
+    this.box.replaceChildren(head, choose, bars(this.byDay(of, value), names, said, `${MEASURES[this.measure][0]} by day and ${this.by}`), this.table("model", "Model"), this.table("person", "Person"), this.dearest());
   }
 
   turn(chosen) {
@@ -97,11 +105,18 @@ export class Usage {
       for (const key of Object.keys(sum)) sum[key] += row[key];
       sums.set(name, sum);
     }
-    const head = node("tr", "", ...[label, "Calls", "In", "From cache", "Out", "Cost"].map((text) => Object.assign(node("th", "", text), { scope: "col" })));
-    const body = [...sums]
-      .sort(([, one], [, other]) => tokens(other) - tokens(one))
-      .map(([name, sum]) => node("tr", "", Object.assign(node("th", "", name), { scope: "row" }), ...[count(sum.calls), count(sum.input + sum.cached + sum.written), count(sum.cached), count(sum.output), money(sum.micro_usd)].map((text) => node("td", "", text))));
-    return node("div", "table-box", node("table", "numbers-table", node("caption", "", `By ${by}`), node("thead", "", head), node("tbody", "", ...body)));
+    return numbers(`By ${by}`, label, [...sums].sort(([, one], [, other]) => tokens(other) - tokens(one)));
+  }
+
+  /** The conversations that cost most; each leads to its thread. */
+  dearest() {
+    const rows = this.threads.map((one) => {
+      if (!one.address) return ["the house", one];
+      const link = node("a", "", one.title || "No words yet");
+      link.href = `#/threads/${encodeURIComponent(one.thread)}`;
+      return [node("span", "", link, node("span", "place", ` ${place(one.address)}`)), one];
+    });
+    return numbers(rows.length < 20 ? "By thread" : "By thread, the 20 that cost most", "Thread", rows);
   }
 
   event(kind) {

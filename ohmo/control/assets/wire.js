@@ -25,6 +25,7 @@ export async function call(path, body, init = {}) {
   } catch {
     answer = { error: response.statusText };
   }
+  if (response.status === 401) document.dispatchEvent(new Event("stranger")); // the login ended
   if (!response.ok) throw new Failed(response.status, answer.error ?? String(response.status));
   return answer;
 }

@@ -91,6 +91,12 @@ async def test_what_was_spent_is_told_by_person_and_by_turn(scene: Scene) -> Non
     (turn,) = await scene.store.thread_usage(claim.thread, since=scene.clock.now)
     assert (turn.turn, turn.model, turn.calls, turn.output, turn.micro_usd) == (work.turn, "small", 2, 3, 330)
     assert await scene.store.thread_usage("nowhere") == []
+    await scene.hear(said("two", at=Address("slack", "T1", ChatId("C9"))))
+    other, work = await scene.begin()
+    await scene.store.finish(other, work.turn, [model("x")], [], End("done"), usage=Usage("big", "turn", 1, 0, 0, 1, 900))
+    totals = await scene.store.thread_totals()
+    assert [(one.thread, one.calls, one.input, one.micro_usd) for one in totals] == [(other.thread, 1, 1, 900), (claim.thread, 2, 11, 330)]
+    assert [one.thread for one in await scene.store.thread_totals(limit=1)] == [other.thread]
 
 
 async def test_the_oldest_that_waits_is_known_by_channel(scene: Scene) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import pty
 import stat
 import subprocess
 import sys
+import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -221,18 +223,16 @@ def test_openharness_is_taken_over_and_left_as_it_is(beside: bool, tmp_path: Pat
     assert "full_auto" not in (home / "config.yaml").read_text()
 
 
-def test_a_person_at_a_terminal_is_asked(home: Path) -> None:
+def at_a_terminal(home: Path, *answers: tuple[bytes, str | Callable[[], str]]) -> tuple[int, bytes]:
+    """Runs ``ohmo init``; each answer is given at the prompt that has its words. An answer of ``\x03`` is Ctrl-C."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "ohmo", "init", "--no-test"], stdin=follower, stdout=follower, stderr=follower, cwd=ROOT,
+        [sys.executable, "-m", "ohmo", "init", "--no-test"], stdin=follower, stdout=follower, stderr=follower, cwd=ROOT, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - Ctrl-C needs a terminal of its own; no thread runs here
         env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb"},
     )  # fmt: skip
     os.close(follower)
-    answers = [
-        (b"provider", "offline"), (b"platforms", "telegramm"), (b"platforms", "telegram"), (b"Bot token", TOKEN), (b"Owner, as", "7"),
-        (b"Owner, as", "telegram:7"), (b"service", "n"),
-    ]  # fmt: skip
-    said = b""
+    left, said = list(answers), b""
     while True:
         try:
             piece = os.read(leader, 65_536)
@@ -241,12 +241,20 @@ def test_a_person_at_a_terminal_is_asked(home: Path) -> None:
         if not piece:
             break
         said += piece
-        if (
-            answers and answers[0][0] in said.rpartition(b"\n")[2] and said.endswith(b": ")
-        ):  # a hidden prompt throws away what came before it
-            os.write(leader, f"{answers.pop(0)[1]}\n".encode())
+        if left and left[0][0] in said.rpartition(b"\n")[2] and said.endswith(b": "):  # a hidden prompt throws away what came before it
+            answer = left.pop(0)[1]
+            words = answer if isinstance(answer, str) else answer()
+            os.write(leader, words.encode() if words == "\x03" else f"{words}\n".encode())
     os.close(leader)
-    assert process.wait(60) == 0, said.decode()
+    return process.wait(60), said
+
+
+def test_a_person_at_a_terminal_is_asked(home: Path) -> None:
+    code, said = at_a_terminal(
+        home, (b"provider", "offline"), (b"platforms", "telegramm"), (b"platforms", "telegram"), (b"Bot token", TOKEN), (b"Owner, as", "7"),
+        (b"Owner, as", "telegram:7"), (b"service", "n"),
+    )  # fmt: skip
+    assert code == 0, said.decode()
     found = config(home)
     assert found["profiles"]["default"]["provider"] == "offline"  # type: ignore[index]
     assert found["owner"] == ["telegram:7"]
@@ -254,6 +262,46 @@ def test_a_person_at_a_terminal_is_asked(home: Path) -> None:
     assert b"BotFather" in said
     assert b"telegramm: there is no such platform, did you mean telegram?" in said, "a typing mistake left the platform out"
     assert b"'7': expected CHANNEL:ID" in said
+
+
+def test_what_a_step_says_to_paste_is_there_when_it_says_so(home: Path) -> None:
+    """The tokens that are asked for come from pages into which these texts go first."""
+    seen: list[str] = []
+
+    def pasted(name: str, answer: str) -> Callable[[], str]:
+        def found() -> str:
+            seen.append((home / "setup" / name).read_text())
+            return answer
+
+        return found
+
+    code, said = at_a_terminal(
+        home, (b"provider", "offline"), (b"platforms", "slack matrix"), (b"Bot User", pasted("slack-manifest.yaml", "")), (b"App-level", ""),
+        (b"homeserver", "https://chat.example.net"), (b"Full id", "@helper:example.net"), (b"Access token", pasted("matrix-login.sh", "syt_secret")),
+        (b"Owner, as", ""), (b"service", "n"),
+    )  # fmt: skip
+    assert code == 0, said.decode()
+    manifest, login = seen
+    assert "socket_mode_enabled: true" in manifest
+    assert "https://chat.example.net/_matrix/client/v3/login" in login
+    assert '"user": "helper"' in login
+    assert "syt_secret" not in (home / "setup" / "matrix-login.sh").read_text()
+    again = init(home, "--no-test", "--yes")
+    assert {line.split()[0] for line in again.stdout.splitlines() if "setup/" in line and "next" not in line} == {"kept"}, again.stdout
+
+
+def test_ctrl_c_at_a_question_leaves_what_the_next_run_goes_on_from(home: Path) -> None:
+    code, said = at_a_terminal(home, (b"provider", "offline"), (b"platforms", "slack"), (b"Bot User", "\x03"))
+    assert code in (1, 130), said.decode()
+    assert b"Traceback" not in said
+    assert not (home / "config.yaml").exists()
+    code, said = at_a_terminal(home, (b"provider", "offline"), (b"platforms", ""), (b"service", "n"))
+    assert code == 0, said.decode()
+    checked = subprocess.run(
+        [sys.executable, "-m", "ohmo", "config", "check"], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
+    )  # fmt: skip
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_answers_in_a_pipe_are_not_dropped_without_a_word(home: Path) -> None:

@@ -17,7 +17,19 @@ from channels.web.settings import WebSettings
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import Event, ModelDone, TextDelta, ToolDone, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, ToolResult, Usage, UserStep
-from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, StepInfo, ThreadInfo, TurnUsage, UsageTotal, spot_of
+from ohmo.contracts.reports import (
+    ArrivalInfo,
+    AuditReport,
+    Counts,
+    HistoryItem,
+    Spot,
+    StepInfo,
+    ThreadInfo,
+    ThreadTotal,
+    TurnUsage,
+    UsageTotal,
+    spot_of,
+)
 from ohmo.contracts.status import ChannelStatus, HouseStatus, with_queues
 from ohmo.contracts.store import Accepted, Ask, Asked, Hint, OutRow, PartState, PersonRow, PostRow, ThreadSettings
 from ohmo.contracts.tool import Question
@@ -96,6 +108,13 @@ class SmallHouse:
     async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
         rows = self.spent or [UsageTotal("2026-01-05", "small-model", 1, 100, 50, 10, 20, 1500, "owner")]
         return [row if by_person else replace(row, person="") for row in rows]
+
+    async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
+        found = [
+            ThreadTotal(thread, 2, USAGE.input, USAGE.cached, USAGE.written, USAGE.output, USAGE.micro_usd * int(thread[1:]))
+            for thread in self.addresses
+        ]
+        return sorted(found, key=lambda one: -one.micro_usd)[:limit]
 
     async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
         turns = sorted({item.turn for item in self.history_of.get(thread, []) if isinstance(item, StepInfo)})
