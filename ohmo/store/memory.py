@@ -366,19 +366,11 @@ class MemoryStore(ModelOutbox):
         totals: dict[tuple[str, str, str], list[int]] = {}
         for day, _, _, person, spent in self.tables.usage.values():
             if day >= since:
-                who = person if by_person else ""
-                _add(totals.setdefault((day, spent.model, who), [0] * 6), spent)
+                _add(totals.setdefault((day, spent.model, person if by_person else ""), [0] * 6), spent)
         return [UsageTotal(day, model, *total, person=who) for (day, model, who), total in sorted(totals.items())]
 
     async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
-        since = (self.now.astimezone(UTC) - timedelta(days=days - 1)).date().isoformat()
-        totals: dict[str, list[int]] = {}
-        for day, _, thread, _, spent in self.tables.usage.values():
-            if day >= since:
-                _add(totals.setdefault(thread, [0] * 6), spent)
-        found = [ThreadTotal(thread, *total) for thread, total in totals.items()]
-        found.sort(key=lambda one: (-one.micro_usd, -(one.input + one.cached + one.written + one.output), one.thread))
-        return found[:limit]
+        return self.tables.dearest((self.now.astimezone(UTC) - timedelta(days=days - 1)).date().isoformat(), limit)
 
     async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
         first = "" if since is None else since.astimezone(UTC).date().isoformat()

@@ -13,6 +13,7 @@ from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import JobRow, OccurrenceRow
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.messages import CallResult, CallStarted, Step, Usage
+from ohmo.contracts.reports import ThreadTotal
 from ohmo.contracts.store import Ask, Claim, Closing, Ending, Grant, Hint, Kind, OutRow, PartState, PersonRow, PostRow, ThreadSettings
 from ohmo.store.listeners import Hear, Listeners
 from ohmo.store.numbers import thread_id
@@ -235,6 +236,16 @@ class Model:
             numbers.append(self.number(thread))
             self.tables.steps[thread, numbers[-1]] = Logged(turn, step, self.now)
         return numbers
+
+    def dearest(self, since: str, limit: int) -> list[ThreadTotal]:
+        """Of the UTC days from ``since`` on."""
+        totals: dict[str, list[int]] = {}
+        for day, _, thread, _, spent in self.usage.values():
+            if day >= since:
+                total = totals.setdefault(thread, [0] * 6)
+                total[:] = map(sum, zip(total, (1, spent.input, spent.cached, spent.written, spent.output, spent.micro_usd), strict=True))
+        found = [ThreadTotal(thread, *total) for thread, total in totals.items()]
+        return sorted(found, key=lambda one: (-one.micro_usd, -(one.input + one.cached + one.written + one.output), one.thread))[:limit]
 
     def spent(self, turn: str, usage: Usage) -> Spent:
         row = self.tables.turns[turn]

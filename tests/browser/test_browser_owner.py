@@ -15,8 +15,9 @@ from channels.contract import Address, ChatId
 from ohmo.contracts.store import PersonRow
 from ohmo.control.server import Doors
 from tests.browser.test_browser_dashboard import Cron
-from tests.unit.control.small_house import SmallHouse, said
+from tests.unit.control.small_house import PERMISSION, SmallHouse, said
 
+expect.set_options(timeout=20_000)
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.timeout(120)]
 
 
@@ -121,7 +122,7 @@ async def test_a_job_is_edited_and_only_what_was_touched_is_sent(page: Page) -> 
     await page.get_by_role("button", name="Save the changes").click()
     await expect(page.locator("#board-toast")).to_have_text("morning is changed")
     await expect(page.locator("#board-title")).to_have_text("morning")
-    assert sent == [{"schedule": "0 18 * * 1-5", "to": None, "when": "wrong"}]
+    assert sent == [{"schedule": "0 18 * * 1-5", "to": "", "when": "wrong"}]
 
 
 async def test_times_name_their_zone_and_count_by_the_clock_of_the_house(chromium: Browser, house: SmallHouse, doors: Doors) -> None:
@@ -205,3 +206,67 @@ async def test_why_a_message_was_ignored_is_found_by_its_state(page: Page, house
     await expect(page.locator(".message .why")).to_have_text("It was refused: people not in channels.slack.allow.people are not heard here")
     await page.get_by_label("State").select_option("stopped")
     await expect(page.locator("#board-body")).to_contain_text("No message is stopped")
+
+
+async def test_words_run_from_the_side_they_are_read_from_and_a_torn_line_of_the_log_hides_no_other(page: Page, house: SmallHouse) -> None:
+    thread = slack(house, "C1", "مرحبا، كيف الحال؟")
+    house.post(thread, "שלום, **world**\n\nand left again")
+    await go(page, f"threads/{thread}")
+    ways = page.locator("#board .md p")
+    await expect(ways).to_have_count(2)
+    directions = [await way.evaluate("one => getComputedStyle(one).direction") for way in await ways.all()]
+    assert directions == ["rtl", "ltr"]
+    assert await page.locator("#board .bubble .plain").evaluate("one => getComputedStyle(one).direction") == "rtl"
+    torn = {
+        "logs": [
+            {"place": "1", "event": "half", "level": "info"},
+            {"place": "0", "at": "2026-01-05T09:00:00Z", "event": "whole", "level": "info"},
+        ]
+    }
+    await page.route("**/api/v1/logs?**", lambda route: route.fulfill(json={**torn, "next": None, "since": ""}))
+    await page.route("**/api/v1/logs/events**", lambda route: route.abort())
+    await go(page, "logs")
+    await expect(page.locator(".log-event")).to_have_text(["half", "whole"])
+    await expect(page.locator(".log-line time").first).to_have_text("?")
+
+
+async def test_texts_are_told_from_their_ground_in_both_schemes(chromium: Browser, house: SmallHouse, doors: Doors) -> None:
+    """WCAG 2.2, 1.4.3: 4.5 to 1; a question waits, something runs, the line was cut, code has a language."""
+    thread = slack(house, "C1", "hello")
+    house.post(thread, "Look:\n\n```sh\nls\n```")
+    await house.ask(thread, PERMISSION)
+    for scheme in ("light", "dark"):
+        context = await chromium.new_context(color_scheme=scheme)
+        page = await context.new_page()
+        await page.goto(doors.login_link() or "")
+        await go(page, f"threads/{thread}")
+        await expect(page.locator("#board .ask")).to_be_visible()
+        await page.evaluate(
+            "for (const [id, words] of [['board-link', 'reconnecting…']]) Object.assign(document.getElementById(id), {className: 'link lost', textContent: words})"
+        )
+        assert await page.evaluate(FAINT) == {}, scheme
+        await context.close()
+
+
+FAINT = """() => {
+  const canvas = Object.assign(document.createElement('canvas'), {width: 1, height: 1}).getContext('2d', {willReadFrequently: true});
+  const read = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
+  const linear = (v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const over = (top, below) => below.map((v, i) => (i < 3 ? top[i] * top[3] / 255 + v * (1 - top[3] / 255) : 255));
+  const ground = (one) => {
+    const below = one.parentElement ? ground(one.parentElement) : [255, 255, 255, 255];
+    return over(read(getComputedStyle(one).backgroundColor), below);
+  };
+  const found = {};
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const text = walk.currentNode, one = text.parentElement;
+    if (!text.textContent.trim() || !one.checkVisibility({checkOpacity: true, checkVisibilityCSS: true}) || one.closest(':disabled, option, noscript')) continue;
+    const below = ground(one), top = over(read(getComputedStyle(one).color), below);
+    const [a, b] = [light(top.slice(0, 3)), light(below.slice(0, 3))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) found[`${one.className || one.tagName}: ${text.textContent.trim().slice(0, 30)}`] = ratio.toFixed(2);
+  }
+  return found;
+}"""

@@ -1,7 +1,7 @@
 // One open question with its buttons, wherever it is shown in the dashboard.
 
 import { button, copy, icon, node, place, when } from "./pieces.js";
-import { markdown } from "./markdown.js";
+import { body } from "./transcript.js";
 import { call } from "./wire.js";
 
 /** What a choice of a permission means to the API; a choice of a question is its words. */
@@ -14,8 +14,7 @@ function meaning(question, choice) {
 /** `answered()` is called when the house took the answer, or says it is too late. */
 export function asking(asked, toast, answered) {
   const { question } = asked.ask;
-  const words = node("div", "md");
-  words.append(markdown(question.detail || ""));
+  const words = body(question.detail || "");
   const controls = node("div", "choices");
   const say = async (body) => {
     for (const each of controls.querySelectorAll("button, input")) each.disabled = true;

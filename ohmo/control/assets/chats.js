@@ -28,7 +28,7 @@ export class Chats {
     const rows = known || !here ? this.rows : [{ chat: here, title: "", state: "idle" }, ...this.rows];
     this.list.replaceChildren(
       ...rows.map((chat) => {
-        const link = node("a", "", node("span", "", chat.title || "New chat"));
+        const link = node("a", "", Object.assign(node("span", "", chat.title || "New chat"), { dir: "auto" }));
         link.href = `#chat=${encodeURIComponent(chat.chat)}`;
         if (chat.chat === here) link.setAttribute("aria-current", "page");
         if (chat.state === "parked") link.append(node("i", "dot busy"));

@@ -3,8 +3,7 @@
 import { Cards } from "./cards.js";
 import { Doing } from "./doing.js";
 import { Fold } from "./fold.js";
-import { markdown } from "./markdown.js";
-import { icon, node, Transcript } from "./transcript.js";
+import { body, icon, node, Transcript } from "./transcript.js";
 import { call, Stream } from "./wire.js";
 
 export class Conversation {
@@ -207,8 +206,7 @@ export class Conversation {
     const busy = this.turn !== "" || this.typing;
     const children = [];
     if (said) {
-      const words = node("div", "md");
-      words.append(markdown(said));
+      const words = body(said);
       children.push(node("article", "turn agent streaming", node("div", "inner", words)));
     }
     const doing = this.doing.words;

@@ -147,15 +147,15 @@ export class JobForm {
     this.parameters.replaceChildren(...(chosen?.parameters ?? []).map((one) => field(`set-${one.name}`, one.name, one.description, { placeholder: one.default ?? "", required: one.default === null })));
   }
 
-  /** Every field, as the API takes it; null: empty. */
+  /** Every field, as the API takes it; what is empty takes the field of a job away. */
   said() {
     const { elements } = this.form;
     const value = (name) => elements[name].value.trim();
     const lines = (name) => value(name).split("\n").map((line) => line.trim()).filter(Boolean);
-    const job = { rules: lines("rules"), secrets: value("secrets") ? Object.fromEntries(lines("secrets").map(pair)) : null };
-    for (const name of PLAIN) job[name] = value(name) || null;
-    if (/^\d{1,3}$/.test(job.retry ?? "")) job.retry = Number(job.retry);
-    for (const kind of KINDS) job[kind] = kind === value("kind") ? value("time") || null : null;
+    const job = { rules: lines("rules"), secrets: value("secrets") ? Object.fromEntries(lines("secrets").map(pair)) : "" };
+    for (const name of PLAIN) job[name] = value(name);
+    if (/^\d{0,3}$/.test(job.retry)) job.retry = Number(job.retry);
+    for (const kind of KINDS) job[kind] = kind === value("kind") ? value("time") : "";
     return job;
   }
 
@@ -164,7 +164,7 @@ export class JobForm {
     const said = this.said();
     const same = (name) => JSON.stringify(said[name]) === JSON.stringify(this.was[name]);
     if (this.job) return Object.fromEntries(Object.entries(said).filter(([name]) => !same(name)));
-    const job = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== null && value.length !== 0));
+    const job = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== "" && value !== 0 && value.length !== 0));
     const recipe = this.form.elements.recipe.value;
     if (recipe) {
       job.recipe = recipe;

@@ -92,6 +92,11 @@ export function facts(...pairs) {
   return node("dl", "facts-list", ...pairs.filter(([, value]) => value !== null && value !== undefined && value !== "").flatMap(([name, value]) => [node("dt", "", name), node("dd", "", value)]));
 }
 
+/** The words a row begins with, from the side they are read from. */
+export function rowTitle(words) {
+  return Object.assign(node("span", "row-title", words), { dir: "auto" });
+}
+
 /** An id one can take along. */
 export function id(text) {
   return node("span", "id", node("code", "", text), copy(text));

@@ -116,7 +116,7 @@ export class Transcript {
     const made = node("article", `turn agent${card ? " card" : ""}${entry.notice ? " notice" : ""}${entry.closed ? " closed" : ""}`);
     made.setAttribute("aria-label", card ? "Question" : "ohmo");
     if (card) made.append(node("div", "card-icon", icon("shield")));
-    const inner = node("div", "inner", entry.plain ? node("p", "plain", entry.text) : body(entry.text));
+    const inner = node("div", "inner", entry.plain ? plain(entry.text) : body(entry.text));
     made.append(inner);
     if (entry.files.length) inner.append(files(entry, entry.files.map((path) => path.split("/").at(-1)), this.linked));
     if (entry.failed) inner.append(node("p", "refused", `This could not be delivered${this.states && entry.why ? `: ${entry.why}` : ""}`));
@@ -128,10 +128,18 @@ export class Transcript {
   }
 }
 
-function body(text) {
+const BLOCKS = "p, li, h3, h4, h5, h6, td:not([class]), th:not([class])";
+
+/** What a model or a person wrote; each paragraph runs as its own first letter does, Arabic and Hebrew from the right. */
+export function body(text) {
   const made = node("div", "md");
   made.append(markdown(text));
+  for (const block of made.querySelectorAll(BLOCKS)) block.dir = "auto";
   return made;
+}
+
+function plain(text) {
+  return Object.assign(node("p", "plain", text), { dir: "auto" });
 }
 
 function person(entry, linked) {
@@ -139,7 +147,7 @@ function person(entry, linked) {
   made.setAttribute("aria-label", "You");
   const bubble = node("div", "bubble");
   if (entry.origin) bubble.append(node("span", "origin", ORIGINS[entry.origin] ?? entry.origin));
-  if (entry.text) bubble.append(node("p", "plain", entry.text));
+  if (entry.text) bubble.append(plain(entry.text));
   if (entry.files?.length) bubble.append(files(entry, entry.files.map((file) => file.name), linked));
   made.append(bubble, stamp(entry));
   if (entry.refused) made.append(node("p", "refused", entry.refused));

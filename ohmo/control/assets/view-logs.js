@@ -99,9 +99,9 @@ export class Logs {
   line(entry) {
     const rest = Object.entries(entry).filter(([key, value]) => !OWN.has(key) && value !== null);
     const words = rest.map(([key, value]) => node("span", "log-field", node("b", "", key), typeof value === "string" ? value : JSON.stringify(value)));
-    const time = node("time", "", clock.format(new Date(entry.at)));
-    time.dateTime = entry.at;
-    time.title = exact(entry.at);
+    const known = !Number.isNaN(Date.parse(entry.at)); // a torn line has no time
+    const time = node("time", "", known ? clock.format(new Date(entry.at)) : "?");
+    if (known) Object.assign(time, { dateTime: entry.at, title: exact(entry.at) });
     const made = node("li", `log-line level-${entry.level}`, time, node("span", "log-level", entry.level ?? ""), node("span", "log-event", String(entry.event)), node("span", "log-fields", ...words), copy(JSON.stringify({ ...entry, place: undefined }), "Copy the line"));
     if (entry.exception) made.append(node("pre", "log-trace", entry.exception));
     return made;

@@ -1,7 +1,7 @@
 // The mailboxes: what came in, what goes out, and what ended as a dead letter; each says why.
 
 import { Paged } from "./paged.js";
-import { button, chooser, empty, facts, id, moment, node, pill, place, relative, search, tabs, when } from "./pieces.js";
+import { button, chooser, empty, facts, id, moment, node, pill, place, relative, rowTitle, search, tabs, when } from "./pieces.js";
 import { houseNow } from "./times.js";
 import { call } from "./wire.js";
 
@@ -124,7 +124,7 @@ export class Messages {
   }
 
   row(words, state, at, who, time, inside) {
-    const head = node("summary", "row", pill(state, TONES[state]), node("span", "row-main", node("span", "row-title", words.slice(0, 300)), node("span", "row-sub", pill(at.channel), node("span", "place", `${place(at)} · ${who}`))), when(time));
+    const head = node("summary", "row", pill(state, TONES[state]), node("span", "row-main", rowTitle(words.slice(0, 300)), node("span", "row-sub", pill(at.channel), node("span", "place", `${place(at)} · ${who}`))), when(time));
     head.dataset.row = "";
     return node("details", "message", head, node("div", "message-inside", ...inside));
   }

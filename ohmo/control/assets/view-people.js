@@ -1,6 +1,6 @@
 // Who may talk to ohmo, and who asks to: a code lets somebody in, a button shows somebody out.
 
-import { button, empty, node, pill, sure, when } from "./pieces.js";
+import { button, empty, node, pill, rowTitle, sure, when } from "./pieces.js";
 import { call } from "./wire.js";
 
 const TONES = { asking: "warn", owner: "good", admin: "good", revoked: "quiet" };
@@ -66,7 +66,7 @@ export class People {
     const name = person.name || person.person;
     const known = !["asking", "revoked"].includes(person.role);
     const tail = person.role === "asking" ? (person.expires ? when(person.expires, "the code ends ") : "") : known ? button("Show out", "choice danger small", () => this.revoke(person, name)) : "";
-    const made = node("div", "row", pill(SAID[person.role] ?? person.role, TONES[person.role]), node("span", "row-main", node("span", "row-title", name), node("span", "row-sub", pill(person.channel), node("span", "place", `${person.channel}:${person.person}`), person.by && known ? node("span", "place", `let in by ${person.by}`) : "")), tail);
+    const made = node("div", "row", pill(SAID[person.role] ?? person.role, TONES[person.role]), node("span", "row-main", rowTitle(name), node("span", "row-sub", pill(person.channel), node("span", "place", `${person.channel}:${person.person}`), person.by && known ? node("span", "place", `let in by ${person.by}`) : "")), tail);
     made.dataset.row = "";
     made.tabIndex = 0;
     return node("li", "", made);

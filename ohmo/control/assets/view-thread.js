@@ -3,9 +3,8 @@
 import { asking } from "./asking.js";
 import { Doing } from "./doing.js";
 import { Fold } from "./fold.js";
-import { markdown } from "./markdown.js";
 import { button, count, icon, id, money, node, pill, place } from "./pieces.js";
-import { Transcript } from "./transcript.js";
+import { body, Transcript } from "./transcript.js";
 import { call, Stream } from "./wire.js";
 
 const PAGE = 200;
@@ -132,8 +131,7 @@ export class Thread {
   drawNow() {
     const children = [];
     if (this.said) {
-      const words = node("div", "md");
-      words.append(markdown(this.said));
+      const words = body(this.said);
       children.push(node("article", "turn agent streaming", node("div", "inner", words)));
     }
     const doing = this.doing.words;

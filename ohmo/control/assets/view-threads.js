@@ -1,7 +1,7 @@
 // All conversations of all channels, newest first, with what each does right now.
 
 import { Paged } from "./paged.js";
-import { chooser, empty, node, place, pill, search, when } from "./pieces.js";
+import { chooser, empty, node, place, pill, rowTitle, search, when } from "./pieces.js";
 import { call } from "./wire.js";
 
 const STATES = { running: ["thinking", "busy"], ready: ["waiting its turn", "quiet"], parked: ["asks a person", "warn"] };
@@ -63,7 +63,7 @@ export class Threads {
       "a",
       "row",
       node("i", `dot ${tone === "busy" ? "busy" : session.state === "parked" ? "warn" : "quiet"}`),
-      node("span", "row-main", node("span", "row-title", session.title || "No words yet"), node("span", "row-sub", pill(session.address.channel), node("span", "place", place(session.address)), words)),
+      node("span", "row-main", rowTitle(session.title || "No words yet"), node("span", "row-sub", pill(session.address.channel), node("span", "place", place(session.address)), words)),
       when(session.last_at),
     );
     link.href = `#/threads/${encodeURIComponent(session.thread)}`;
