@@ -370,7 +370,7 @@ class MemoryStore(ModelOutbox):
         return [UsageTotal(day, model, *total, person=who) for (day, model, who), total in sorted(totals.items())]
 
     async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
-        return self.tables.dearest((self.now.astimezone(UTC) - timedelta(days=days - 1)).date().isoformat(), limit)
+        return self.dearest((self.now.astimezone(UTC) - timedelta(days=days - 1)).date().isoformat(), limit)
 
     async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
         first = "" if since is None else since.astimezone(UTC).date().isoformat()

@@ -240,7 +240,7 @@ class Model:
     def dearest(self, since: str, limit: int) -> list[ThreadTotal]:
         """Of the UTC days from ``since`` on."""
         totals: dict[str, list[int]] = {}
-        for day, _, thread, _, spent in self.usage.values():
+        for day, _, thread, _, spent in self.tables.usage.values():
             if day >= since:
                 total = totals.setdefault(thread, [0] * 6)
                 total[:] = map(sum, zip(total, (1, spent.input, spent.cached, spent.written, spent.output, spent.micro_usd), strict=True))
