@@ -139,7 +139,7 @@ async def test_times_name_their_zone_and_count_by_the_clock_of_the_house(chromiu
     await expect(lost.locator("summary time")).to_have_text("just now")
     await lost.locator("summary").click()
     here = dead.said_at.astimezone(ZoneInfo("America/New_York"))
-    await expect(lost.locator(".exact").first).to_contain_text(f"{here.day} {here:%b %Y}, {here:%H:%M:%S}")
+    await expect(lost.locator(".exact").first).to_contain_text(f"{here:%H:%M:%S}")
     await expect(lost.locator(".exact").first).to_contain_text(re.compile("E[SD]T|GMT-[45]"))
     await go(page, "chat")
     await page.get_by_role("button", name="Status", exact=True).click()

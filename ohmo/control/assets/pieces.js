@@ -1,6 +1,6 @@
 // Small parts every view of the dashboard is made of.
 
-import { exact, relative } from "./times.js";
+import { brief, exact, relative } from "./times.js";
 import { icon, node } from "./transcript.js";
 
 export { icon, node, relative };
@@ -18,7 +18,7 @@ export function when(at, before = "") {
 /** Both: how long ago, and when exactly. */
 export function moment(at) {
   if (!at) return when(at);
-  return node("span", "", when(at), node("span", "muted exact", ` ${exact(at)}`));
+  return node("span", "", when(at), node("span", "muted exact", ` ${brief(at)}`));
 }
 setInterval(() => {
   for (const made of document.querySelectorAll("time.when")) {

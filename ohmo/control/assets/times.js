@@ -41,6 +41,14 @@ export function exact(at) {
   return whole.format(new Date(at));
 }
 
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
+
+/** As `exact`; of today only the time. */
+export function brief(at) {
+  const time = new Date(at);
+  return time.toDateString() === new Date(houseNow()).toDateString() ? clock.format(time) : whole.format(time);
+}
+
 /** "America/New_York" */
 export function zone() {
   return Intl.DateTimeFormat().resolvedOptions().timeZone;

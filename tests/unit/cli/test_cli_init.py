@@ -304,6 +304,31 @@ def test_ctrl_c_at_a_question_leaves_what_the_next_run_goes_on_from(home: Path) 
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+def test_the_service_is_installed_and_started_when_asked(home: Path) -> None:
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "config.yaml").write_text("profiles: {default: {provider: offline}}\ncontrol: {listen: null}\n")
+    (home / "config.yaml").chmod(0o600)
+
+    def service(verb: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ohmo", "service", verb], capture_output=True, text=True, timeout=120, check=False, cwd=ROOT,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
+        )  # fmt: skip
+
+    try:
+        made = init(home, "--yes", "--no-test", "--service")
+        assert made.returncode == 0, made.stdout + made.stderr
+        assert "it runs, and takes this over within seconds" in made.stdout
+        told = service("status")
+        assert (told.returncode, "running" in told.stdout) == (0, True), told.stdout + told.stderr
+        again = init(home, "--yes", "--no-test", "--service")
+        assert again.returncode == 0, again.stdout + again.stderr
+    finally:
+        service("stop")
+        gone = service("uninstall")
+    assert gone.returncode == 0, gone.stdout + gone.stderr
+
+
 def test_answers_in_a_pipe_are_not_dropped_without_a_word(home: Path) -> None:
     said = subprocess.run(
         [sys.executable, "-m", "ohmo", "init", "--no-test"], input="offline\ntelegram\n", capture_output=True, text=True, timeout=60, check=True, cwd=ROOT,
