@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections import OrderedDict
-from datetime import datetime
 from typing import Any, cast
 
 from channels.errors import NotReady, RateLimited, Rejected
@@ -21,6 +21,7 @@ _log = logging.getLogger(__name__)
 
 WAITING = 20  # posts that are still to be looked at; the newest tell as much as the others
 MOVE = 1e-6  # seconds between two messages, at least
+_TS = re.compile(r"\d{1,11}\.\d{1,6}")
 _WHAT = "Slack: another ohmo answers with this app"
 
 
@@ -30,9 +31,9 @@ def key_of(row: Body) -> object:
 
 
 def _ours(row: Body) -> Body:
-    metadata = cast("Body", row.get("metadata") or {})
-    payload: Any = metadata.get("event_payload")
-    return cast("Body", payload) if metadata.get("event_type") == "ohmo" and isinstance(payload, dict) else {}
+    metadata: Any = row.get("metadata")
+    payload: Any = cast("Body", metadata).get("event_payload") if isinstance(metadata, dict) else None
+    return cast("Body", payload) if isinstance(payload, dict) and cast("Body", metadata).get("event_type") == "ohmo" else {}
 
 
 class Doubles:
@@ -57,7 +58,7 @@ class Doubles:
     def echo(self, chat: str, row: Body) -> None:
         """A post of our account came back; whoever of us sent it knows its ts by the time it is looked at."""
         ts = row.get("ts")
-        if isinstance(ts, str) and not row.get("subtype"):
+        if isinstance(ts, str) and _TS.fullmatch(ts) and not row.get("subtype"):
             self._echoes[chat, ts] = (str(row.get("thread_ts") or ""), time.monotonic())
             while len(self._echoes) > WAITING:
                 self._echoes.popitem(last=False)
@@ -91,12 +92,13 @@ class Doubles:
         except (NotReady, Rejected) as error:
             _log.info("slack: whose post %s in %s is cannot be asked: %s", ts, chat, error)
         else:
-            for row in cast("list[Body]", page.get("messages") or []):
-                if row.get("ts") == ts:
-                    self.judge(row, moment(ts))
+            messages: Any = page.get("messages")
+            for row in cast("list[object]", messages) if isinstance(messages, list) else []:
+                if isinstance(row, dict) and cast("Body", row).get("ts") == ts:
+                    self.judge(cast("Body", row))
 
-    def judge(self, row: Body, at: datetime) -> None:
+    def judge(self, row: Body) -> None:
         """A post of our account, with its metadata. Raises InUse when it is another ohmo's, which was here before us."""
-        key, since = key_of(row), _ours(row).get("since")
-        if isinstance(since, int) and since < self._rivals.since and self._rivals.said(key, at):
+        key, since, ts = key_of(row), _ours(row).get("since"), str(row.get("ts"))
+        if isinstance(since, int) and since < self._rivals.since and _TS.fullmatch(ts) and self._rivals.said(key, moment(ts)):
             self._rivals.conflict(_WHAT, str(key).partition(".")[0])

@@ -219,7 +219,7 @@ class Listening:
             return
         for row in missed.ours:
             self._note_row(chat.id, row)
-            self._doubles.judge(row, inbound.moment(row["ts"]))
+            self._doubles.judge(row)
         await self._names.learn(set[str]().union(*(_people(row) for row in missed.said + missed.edited)))
         arrivals = self._arrivals(chat, missed)
         await self._confess(chat, missed)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ import pytest
 
 from channels.contract import Address, ChatId, Options, Outbound
 from channels.errors import InUse
+from channels.rivals import Rivals
 from channels.slack.adapter import Slack
-from channels.slack.client import Pace
+from channels.slack.client import Pace, Wire
+from channels.slack.doubles import Doubles
 from channels.testing import FakeContext
 from ohmo.ids import IdSource
 from tests.conformance.channels.stage import live, texts
@@ -136,3 +139,22 @@ async def test_after_a_stop_what_the_other_one_said_meanwhile_ends_the_try_befor
             assert [message.text for message in context.messages] == ["hello"]
         else:
             assert await texts(context, 2, task) == ["hello", "who answers?"]
+
+
+SHAPES: list[Any] = [
+    "text",
+    [],
+    {"event_type": "ohmo"},
+    {"event_type": "ohmo", "event_payload": "x"},
+    {"event_type": "ohmo", "event_payload": {"key": 3, "since": "x"}},
+    {"event_type": "ohmo", "event_payload": {"key": f"{new_id()}.0", "since": 0}},
+]
+
+
+@pytest.mark.parametrize("metadata", SHAPES)
+@pytest.mark.parametrize("ts", ["x", "", "1e300", None])
+def test_posts_of_any_shape_say_nothing(context: FakeContext, metadata: Any, ts: Any) -> None:
+    doubles = Doubles(Wire("", "", "http://127.0.0.1:1/", QUICK), Rivals(context.state, lambda: datetime.now(UTC)))
+    for _ in range(4):
+        doubles.echo("D0ADA", {"ts": ts, "metadata": metadata})
+        doubles.judge({"ts": ts, "metadata": metadata})
