@@ -21,7 +21,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/.created
-	@echo "installing ohmo into $(VENV) (once)"
+	@echo "installing ohmo into $(VENV) (once; it takes a minute or several)"
 	@$(BIN)/pip install --quiet --require-hashes --only-binary :all: -r requirements.lock
 	@$(BIN)/pip install --quiet --no-deps -e .
 	@touch $@
@@ -56,7 +56,7 @@ lock:  ## for maintainers, needs uv: new lock files without any registry host in
 clean:  ## remove what make and the tests left
 	rm -rf $(VENV) .ruff_cache .pytest_cache .hypothesis dist build
 
-torture: $(VENV)/.installed-dev  ## the long campaigns, hours of them: kills, ruined stores, limits, storm, soak, a million slots of jobs; ARGS="--seed N --kills 100"
+torture: $(VENV)/.installed-dev  ## the long campaigns, hours of them: kills, ruined stores, limits, broken configurations, storm, soak, a million slots of jobs, all time zones; ARGS="--seed N --kills 100"
 	@$(BIN)/python -m tests.faults.torture $(ARGS)
 	@$(BIN)/python -m tests.faults.mutations --table docs/mutations.md
 	@$(BIN)/python -m tests.faults.limits --table docs/limits.md

@@ -234,7 +234,8 @@ HEAD = """# Two schedulers, random deaths
 
 `python -m tests.unit.cron.soak --slots 1000000` lets two schedulers work on one store without a lock between them while virtual days go by: six random
 jobs per round in random zones and years, gaps in which nobody is awake, deaths at any moment and between a claim and what follows. Every slot must
-have one row in the ledger, and none may run twice.
+have a row in the ledger or lie in the stretch that one row names (nobody was awake for hours: one row tells of all its slots), and none may run twice.
+The states count rows.
 
 | seeds | rounds | slots | done | skipped, with a reason | missed, with a reason | deaths | doubled | unrecorded | minutes |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
