@@ -36,6 +36,7 @@ from ohmo.processes.sealed import seal
 from ohmo.service.heartbeat import heartbeat
 from ohmo.service.rereading import Rereading
 from ohmo.service.starts import Starts
+from ohmo.service.systemd import only_roots
 from ohmo.service.trial import Connection, Trial
 from ohmo.service.undoing import FOLDER, Undoing
 from ohmo.store.lock import hold_home
@@ -168,7 +169,7 @@ async def _life(
         async with tasks() as start:
             start("service.ready", lambda: _ready(doors, order.environ))
             start("configuration.remember", lambda: _remember(config, order))
-            found = await _until_stopped(house, stopping, rereading.changed(config, tell), _trial(house, tell).failed())
+            found = await _until_stopped(house, stopping, rereading.changed(config, tell), _trial(house, tell, order.environ).failed())
             notify(seams.environ, "STOPPING=1" if found is None else f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
             log.info(
                 "stopping",
@@ -206,11 +207,16 @@ async def _ready(doors: Doors, environ: Mapping[str, str]) -> None:
     notify(environ, "READY=1\nSTATUS=serving")
 
 
-def _trial(house: House, tell: Callable[[str], Awaitable[object]]) -> Trial:
+def _trial(house: House, tell: Callable[[str], Awaitable[object]], environ: Mapping[str, str]) -> Trial:
     """In case an upgrade started us and was killed since."""
     site = Path(ohmo.__file__).parents[1]
+    folder = site.with_name(FOLDER)
+    of_system = (
+        "INVOCATION_ID" in environ and "MANAGERPID" not in environ
+    )  # systemd.exec(5): a unit of the system's manager, not of a person's
+    returns = lambda: (os.access(folder, os.W_OK) and os.access(site, os.W_OK)) or (of_system and only_roots(Path(sys.executable)))  # noqa: E731
     channels = lambda: {name: Connection(one.state, one.detail) for name, one in house.board.report().items()}  # noqa: E731
-    return Trial(Undoing(site.with_name(FOLDER)), house.config.home.root, channels, tell)
+    return Trial(Undoing(folder), house.config.home.root, channels, tell, returns)
 
 
 async def _until_stopped(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -50,37 +52,65 @@ def lacking(needed: Iterable[str], seen: Mapping[str, Connection]) -> Lacking | 
 @record
 class Trial:
     """For a daemon that an upgrade started, in case whoever upgrades is killed. ``undoing``: beside the packages it runs from; ``channels`` says how each is,
-    ``tell`` tells the owner."""
+    ``tell`` tells the owner. ``returns``: whether the next start can put the old version back; a daemon that ends for nothing would only end again."""
 
     undoing: Undoing
     home: Path
     channels: Callable[[], Mapping[str, Connection]]
     tell: Callable[[str], Awaitable[object]]
+    returns: Callable[[], bool]
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def failed(self) -> str:
         """Why this version has to give way; never returns while it has not to. When the process ends then, its next start finds the old version."""
-        while (stands := await asyncio.to_thread(self._stands)) == "watched":
-            await self.sleep(LOOK)
-        if stands == "alone":
-            if why := await self._lacks():
+        if await self._untried_alone():
+            why = await self._lacks()
+            if why and await asyncio.to_thread(self.returns):
                 await self.tell(
                     f"The upgrade was interrupted, and the new version did not show that it runs: {why}. The version of before comes back now."
                 )
                 return why
-            while not await asyncio.to_thread(self._stay):
-                await self.sleep(LOOK)
-            await self.tell(
-                "The upgrade was interrupted. The new version has shown since that it runs, and every channel is connected as before: it stays."
-            )
+            if why:
+                await self.tell(
+                    f"The upgrade was interrupted, and the new version did not show that it runs: {why}. It stays until the owner of its packages puts the"
+                    f" version of before back: stop ohmo, run `{sys.executable} -c pass` as that user, and start ohmo again."
+                )
+            else:
+                while not await asyncio.to_thread(self._stay):
+                    await self.sleep(LOOK)
+                await self.tell(
+                    "The upgrade was interrupted. The new version has shown since that it runs, and every channel is connected as before: it stays."
+                )
         return await asyncio.get_running_loop().create_future()
+
+    async def _untried_alone(self) -> bool:
+        """Waits while whoever upgrades looks; false: nothing has to be shown."""
+        told = False
+        while True:
+            try:
+                stands = await asyncio.to_thread(self._stands)
+            except (OSError, ValueError, KeyError):  # cleared up between two looks, or damaged: neither ends what works
+                if not told:
+                    log.exception("upgrade_cannot_be_read", folder=str(self.undoing.folder))
+                told, stands = True, "watched"
+            if stands != "watched":
+                return stands == "alone"
+            await self.sleep(LOOK)
 
     def _stands(self) -> Literal["untried", "watched", "alone"]:
         """Whether this version has to show anything, and whether whoever upgrades is still there to look."""
-        if self.undoing.stage() != "trying" or self.undoing.facts().get("home") != str(self.home) or self.undoing.has_shown():
+        if self.undoing.stage() != "trying":
+            return "untried"
+        facts = self.undoing.facts()
+        if facts["home"] != str(self.home) or self._shown() == facts["name"]:
             return "untried"
         return "alone" if self.undoing.alone() else "watched"
+
+    def _shown(self) -> str:
+        with suppress(FileNotFoundError):
+            return (self.home / "run" / SHOWN).read_text(encoding="utf-8")
+        return ""
 
     async def _lacks(self) -> str:
         needed = self.undoing.facts()["connected"].splitlines()

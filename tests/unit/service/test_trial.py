@@ -29,6 +29,7 @@ class Stand:
         self.undoing.tried()
         self._looks, self.time, self.told = list(looks), 0.0, list[str]()
         self.shown_at_last = asyncio.Event()
+        self.returns = True
 
     def let_go(self) -> None:
         """Whoever upgrades is killed."""
@@ -49,7 +50,7 @@ class Stand:
         await asyncio.sleep(0)
 
     def trial(self, home: Path | None = None) -> Trial:
-        return Trial(self.undoing, home or self.home, self.channels, self.tell, lambda: self.time, self.sleep)
+        return Trial(self.undoing, home or self.home, self.channels, self.tell, lambda: self.returns, lambda: self.time, self.sleep)
 
 
 async def test_it_stays_when_every_channel_is_connected_again(tmp_path: Path) -> None:
@@ -80,9 +81,40 @@ async def test_a_daemon_of_another_home_and_one_that_nobody_upgrades_show_nothin
     stand = Stand(tmp_path, {})
     stand.let_go()
     stand.owned = None
-    for trial in (stand.trial(tmp_path / "other"), Trial(Undoing(tmp_path / "nothing"), stand.home, dict, stand.tell)):
+    for trial in (stand.trial(tmp_path / "other"), Trial(Undoing(tmp_path / "nothing"), stand.home, dict, stand.tell, lambda: True)):
         failed = asyncio.create_task(trial.failed())
         _, waits = await asyncio.wait([failed], timeout=0.2)
         assert waits
         failed.cancel()
+    assert stand.told == []
+
+
+async def test_it_stays_up_and_says_what_to_do_when_nobody_here_may_put_the_old_version_back(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, {"slack": Connection("failed", "KeyError"), "web": UP})
+    stand.returns = False
+    failed = asyncio.create_task(stand.trial().failed())
+    await asyncio.wait_for(stand.shown_at_last.wait(), 20)
+    _, waits = await asyncio.wait([failed], timeout=0.2)
+    assert waits
+    failed.cancel()
+    assert len(stand.told) == 1
+    assert "-c pass` as that user" in stand.told[0]
+
+
+@pytest.mark.parametrize("damage", ["cut", "folder", "other words"])
+async def test_a_damaged_journal_ends_nothing(tmp_path: Path, damage: str) -> None:
+    stand = Stand(tmp_path, {"slack": UP, "web": UP})
+    journal = stand.undoing.folder / "journal.json"
+    whole = journal.read_text()
+    journal.unlink()
+    if damage == "folder":
+        journal.mkdir()
+    else:
+        journal.write_text(whole[:20] if damage == "cut" else "{}")
+    stand.let_go()
+    stand.owned = None
+    failed = asyncio.create_task(stand.trial().failed())
+    _, waits = await asyncio.wait([failed], timeout=0.2)
+    assert waits
+    failed.cancel()
     assert stand.told == []
