@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
@@ -29,6 +29,7 @@ from ohmo.control.server import Doors
 from ohmo.daemon.allocator import one_arena
 from ohmo.daemon.life import SETTLED, living, tasks
 from ohmo.daemon.loop import run
+from ohmo.discovery import load
 from ohmo.failpoints import from_environment
 from ohmo.lifecycle import notify, outcome, signals
 from ohmo.logs import GRAVE, is_read_live, logging_to
@@ -36,7 +37,6 @@ from ohmo.processes.sealed import seal
 from ohmo.service.heartbeat import heartbeat
 from ohmo.service.rereading import Rereading
 from ohmo.service.starts import Starts
-from ohmo.service.systemd import only_roots
 from ohmo.service.trial import Connection, Trial
 from ohmo.service.undoing import FOLDER, Undoing
 from ohmo.store.lock import hold_home
@@ -211,10 +211,13 @@ def _trial(house: House, tell: Callable[[str], Awaitable[object]], environ: Mapp
     """In case an upgrade started us and was killed since."""
     site = Path(ohmo.__file__).parents[1]
     folder = site.with_name(FOLDER)
-    of_system = (
-        "INVOCATION_ID" in environ and "MANAGERPID" not in environ
-    )  # systemd.exec(5): a unit of the system's manager, not of a person's
-    returns = lambda: (os.access(folder, os.W_OK) and os.access(site, os.W_OK)) or (of_system and only_roots(Path(sys.executable)))  # noqa: E731
+
+    def returns() -> bool:
+        # systemd.exec(5) of both names: a unit of the system's manager, not of a person's; root resumes there before each start
+        of_system = "INVOCATION_ID" in environ and "MANAGERPID" not in environ
+        only_roots = cast("Callable[[Path], bool]", load("ohmo.service.systemd:only_roots"))  # an upgrade that was killed is rare
+        return (os.access(folder, os.W_OK) and os.access(site, os.W_OK)) or (of_system and only_roots(Path(sys.executable)))
+
     channels = lambda: {name: Connection(one.state, one.detail) for name, one in house.board.report().items()}  # noqa: E731
     return Trial(Undoing(folder), house.config.home.root, channels, tell, returns)
 
