@@ -16,6 +16,7 @@ from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Store
 from ohmo.gateway.notices import Notices
 from ohmo.lifecycle import within
+from ohmo.store import workroom
 from ohmo.store.archive import backups, make_backup, prune
 
 log = structlog.get_logger("ohmo.upkeep")
@@ -81,9 +82,10 @@ async def expiry(store: Store, expire: Callable[[], Awaitable[object]], clock: C
 async def keep_backups(config: Config, notices: Notices, clock: Callable[[], datetime], sleep: Sleep = asyncio.sleep) -> None:
     """One backup every ``backups.every``, the newest ``backups.keep`` of them; the owner hears when one fails."""
     every, keep = config.backups.every, config.backups.keep
+    folder = config.backups.folder or config.home.backups
+    await asyncio.to_thread(workroom.sweep, folder)  # what a killed backup left
     if every is None:
         return
-    folder = config.backups.folder or config.home.backups
     due = clock() + SOON
     while True:
         known = await asyncio.to_thread(backups, folder)

@@ -43,8 +43,7 @@ async def living(
     ``still``: only its doors open; no channel connects, no turn runs, no job is due."""
     _prepare_workspace(config.workspace)
     finish_restore(config.home.root)  # one that was killed in the middle
-    for folder in (config.home.root, config.backups.folder or config.home.backups):
-        sweep(folder)
+    await asyncio.to_thread(sweep, config.home.root)  # the backups' folder may hang: keep_backups sweeps it, when everything is awake
     seams.recall(config.home.root)
     wired = wire(config, seams.clock)
     async with AsyncExitStack() as stack:

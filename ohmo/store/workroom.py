@@ -28,15 +28,22 @@ def workroom(folder: Path) -> Generator[Path]:
 
 
 def sweep(folder: Path) -> int:
-    """Removes the workrooms of processes that are gone; returns how many. They may hold copies of secrets."""
+    """Removes the workrooms of processes that are gone; returns how many. They may hold copies of secrets.
+    Blocking; raises nothing."""
     gone = 0
-    for path in folder.glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            busy = os.open(path / _BUSY, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                fcntl.flock(busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path)
+    with suppress(OSError):  # a folder that cannot be looked at holds nobody up
+        for path in folder.glob(f"{_PREFIX}*"):
+            with suppress(OSError):
+                _remove(path)
                 gone += 1
-            finally:
-                os.close(busy)
     return gone
+
+
+def _remove(path: Path) -> None:
+    """Raises OSError: somebody works in it, or it cannot be removed."""
+    busy = os.open(path / _BUSY, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path)
+    finally:
+        os.close(busy)

@@ -71,6 +71,14 @@ async def test_a_backup_a_day_and_the_newest_are_kept(home: Path) -> None:
     assert told.lines == []
 
 
+async def test_what_a_killed_backup_left_goes_before_the_first_one_is_due(home: Path) -> None:
+    left = home / "backups" / ".backup-killed"
+    (left / "work").mkdir(parents=True)
+    (left / "busy").touch()
+    await days(home, Hours(0), Told())
+    assert not left.exists()
+
+
 async def test_a_restart_does_not_make_another_backup_before_it_is_due(home: Path) -> None:
     furnished(home)
     hours = Hours(2)

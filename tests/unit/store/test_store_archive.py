@@ -302,3 +302,7 @@ def test_what_a_killed_backup_left_goes_at_once_and_what_a_living_one_makes_stay
         assert sweep(tmp_path) == 1
         assert list(tmp_path.glob(".backup-*/work/copy")) == [room / "copy"]
     assert not list(tmp_path.glob(".backup-*"))
+
+
+def test_a_folder_that_cannot_be_looked_at_is_swept_without_a_word(tmp_path: Path) -> None:
+    assert sweep(tmp_path / ("n" * 300)) == 0  # stat() raises ENAMETOOLONG, as it does EACCES or EIO, also for root
