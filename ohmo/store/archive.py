@@ -34,6 +34,7 @@ _CHUNK = 1 << 20
 _LIST = 64 << 20  # bytes of the list of what an archive holds
 _EXTENDED = 64 << 10  # bytes of an extended header (POSIX pax), which the reader takes into memory whole
 _NAMES = 128 << 20  # bytes of all names together
+_MEMBER = 128  # bytes each member counts for beside its name: half a million of them are enough
 
 
 class BackupError(StoreError):
@@ -244,7 +245,7 @@ def _look_through(packed: BinaryIO, room: int) -> None:
         if not (extended or member.type in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE)):
             raise BackupError(f"it holds {member.name!r}, which no backup of ohmo holds")
         size, name = int(more.get(b"size", member.size)), more.get(b"path", member.name.encode("utf-8", "surrogateescape"))
-        names -= len(block) + (size if extended else 0)
+        names -= size if extended else len(name) + _MEMBER
         if size < 0 or names < 0 or (extended and size > _EXTENDED) or (name == MANIFEST.encode() and size > _LIST):
             raise BackupError("it names more than any backup of ohmo does")
         padded = size + -size % tarfile.BLOCKSIZE
@@ -279,6 +280,7 @@ def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         if not parts or parts[0] not in known or ".." in parts or not plain or member.name in seen:
             raise BackupError(f"it holds {member.name!r}, which no backup of ohmo holds")
         seen.add(member.name)
+        tar.members.clear()  # else it keeps all of them in memory
         yield member
 
 

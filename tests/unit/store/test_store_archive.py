@@ -270,6 +270,15 @@ def test_a_small_archive_fills_neither_memory_nor_disk(what: str, home: Path) ->
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+def test_a_home_of_many_files_is_not_too_many_names(home: Path) -> None:
+    path = home / "many.tar.gz"
+    with gzip.open(path, "wb", 1) as packed:
+        for _ in range(130):
+            packed.write((pax(b"mtime=1700000000.123456789") + header("memory", 0, tarfile.DIRTYPE)) * 1_000)
+        packed.write(END)
+    assert "it holds 'memory'" in str(wrong_with(path))  # twice: its list was read to the end
+
+
 def test_names_of_every_length_and_script_come_back(home: Path) -> None:
     names = ["memory/" + "d" * 120 + "/" + "n" * 200, "memory/Größe 大小 \U0001f600.md", "memory/" + "/".join(["x" * 30] * 20) + "/y"]
     for name in names:
