@@ -56,12 +56,12 @@ def examine(
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         if os.path.lexists(_whole(path)):
-            if _cells(path) and _whole(path).is_file() and problem_of(_whole(path), newest(migrations)) is None:
+            if _cells(path) and _whole(path).is_file() and _sound(_whole(path), newest(migrations)):
                 health = _put_aside(path)
                 bring_forward(path, failpoint, migrations)
                 remember(path)
                 return health
-            clear(_whole(path))  # nobody made it
+            _out_of_the_way(path, clock())
         if missing(path) and not os.path.lexists(known_file(path)):
             create(path, failpoint, migrations)
             remember(path)
@@ -177,6 +177,21 @@ def _quarantine(path: Path, now: datetime) -> Path:
     if os.path.lexists(folder) and not folder.is_dir():  # whatever took its name stays, under another one
         folder.replace(folder.with_name(f"quarantine-{now:%Y%m%dT%H%M%S}"))
     return folder
+
+
+def _sound(path: Path, known: int) -> bool:
+    """Looked at twice before it counts as damaged."""
+    return problem_of(path, known) is None or problem_of(path, known) is None
+
+
+def _out_of_the_way(path: Path, now: datetime) -> None:
+    """What lies under the name of a new store and is none. Without the store itself it may be all there is: it is kept then."""
+    if os.path.lexists(path):
+        clear(_whole(path))
+        return
+    cell = _quarantine(path, now) / f"{_whole(path).name}-{now:%Y%m%dT%H%M%S}-{milliseconds(now) % 1000:03d}"
+    cell.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _whole(path).replace(cell / _whole(path).name)
 
 
 def _cells(path: Path) -> list[Path]:

@@ -203,6 +203,18 @@ async def test_a_replacement_that_was_cut_off_before_its_last_step_is_finished_a
     assert look(path) == Health("sound")
 
 
+async def test_a_new_store_that_looks_damaged_is_kept_when_it_is_all_there_is(tmp_path: Path) -> None:
+    path = tmp_path / "ohmo.db"
+    await filled(path)
+    noise_in_the_middle(path)
+    look(path)
+    path.rename(path.with_name("ohmo.db.whole"))
+    noise_in_the_middle(path.with_name("ohmo.db.whole"))
+    left = path.with_name("ohmo.db.whole").read_bytes()
+    assert look(path).state == "replaced"
+    assert [kept.read_bytes() for kept in tmp_path.glob("quarantine/ohmo.db.whole-*/ohmo.db.whole")] == [left]
+
+
 async def test_one_flipped_bit_in_a_state_is_a_damage_and_not_a_message_that_waits_for_ever(tmp_path: Path) -> None:
     """A read-only connection checks no CHECK constraint: the start once called such a store sound, and nobody ever looked for "waitinf"."""
     path = tmp_path / "ohmo.db"
