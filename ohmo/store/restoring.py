@@ -16,7 +16,7 @@ from ohmo.failpoints import Failpoint, inert
 from ohmo.store.archive import DATABASE, MANIFEST, BackupError, unpack
 
 JOURNAL = "restoring"  # names the two folders while files are being exchanged
-_WITH_DATABASE = tuple(f"{DATABASE}{end}" for end in ("-wal", "-shm", "-known", "-suspect"))
+_WITH_DATABASE = tuple(f"{DATABASE}{end}" for end in ("-wal", "-shm", "-known", "-suspect", ".whole", ".new"))
 
 
 @record

@@ -165,6 +165,16 @@ async def test_a_restore_over_a_killed_life_is_no_damage(home: Path) -> None:
     assert markers(home / "ohmo.db").keys() == set(range(20))
 
 
+async def test_a_restore_is_not_displaced_by_a_store_that_was_made_of_a_damaged_one(home: Path) -> None:
+    (home / "ohmo.db.whole").write_bytes(b"older")
+    (home / "ohmo.db.new").write_bytes(b"half made")
+    aside = restore(backups(home / "backups")[0].path, home, NOW).aside
+    assert aside is not None
+    assert [(aside / f"ohmo.db.{end}").read_bytes() for end in ("whole", "new")] == [b"older", b"half made"]
+    assert not list(home.glob("ohmo.db.*"))
+    assert look(home) == Health("sound")
+
+
 def test_a_lock_that_is_a_folder_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "lock").mkdir()
     with pytest.raises(ConfigError, match="cannot be used as a lock"), hold_home(tmp_path):
