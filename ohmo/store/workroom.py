@@ -6,11 +6,13 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _PREFIX, _BUSY = ".backup-", "busy"
+_AGE = 3_600.0  # seconds after which one without a ``busy`` is no longer one that begins
 
 
 @contextmanager
@@ -24,6 +26,7 @@ def workroom(folder: Path) -> Generator[Path]:
             inside.mkdir()
             yield inside
         finally:
+            shutil.rmtree(Path(name) / "work", ignore_errors=True)  # ``busy`` goes last: what a kill leaves here is still found
             os.close(busy)
 
 
@@ -41,9 +44,17 @@ def sweep(folder: Path) -> int:
 
 def _remove(path: Path) -> None:
     """Raises OSError: somebody works in it, or it cannot be removed."""
-    busy = os.open(path / _BUSY, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        busy = os.open(path / _BUSY, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        if time.time() - path.stat().st_mtime < _AGE:
+            raise
+        shutil.rmtree(path)
+        return
     try:
         fcntl.flock(busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(FileNotFoundError):
+            shutil.rmtree(path / "work")
         shutil.rmtree(path)
     finally:
         os.close(busy)

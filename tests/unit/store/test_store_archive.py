@@ -315,3 +315,13 @@ def test_what_a_killed_backup_left_goes_at_once_and_what_a_living_one_makes_stay
 
 def test_a_folder_that_cannot_be_looked_at_is_swept_without_a_word(tmp_path: Path) -> None:
     assert sweep(tmp_path / ("n" * 300)) == 0  # stat() raises ENAMETOOLONG, as it does EACCES or EIO, also for root
+
+
+def test_a_workroom_without_its_mark_goes_when_it_is_old_and_stays_when_it_may_just_begin(tmp_path: Path) -> None:
+    old, new = tmp_path / ".backup-old", tmp_path / ".backup-new"
+    for room in (old, new):
+        (room / "work").mkdir(parents=True)
+    hours_ago = old.stat().st_mtime - 7_200
+    os.utime(old, (hours_ago, hours_ago))
+    assert sweep(tmp_path) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [new.name]
