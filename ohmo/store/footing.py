@@ -100,6 +100,8 @@ def _shorter(path: Path) -> str | None:
     old = _index(shared_of(path))
     if old is None or old.frames <= old.folded:
         return None
+    if (salt := _salt(log_of(path))) is not None and salt != old.salt:
+        return None  # after a loss of power the index may be older than the log, which begins anew only when all of it was folded
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
         try:
             connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()  # reads the log, and writes the index anew
@@ -109,8 +111,7 @@ def _shorter(path: Path) -> str | None:
             return None  # a damage of the file, which the check names
         new = _index(shared_of(path))
     frames = 0 if new is None else new.frames
-    other = new is not None and frames > 0 and new.salt != old.salt  # after a loss of power the index may be older than the log
-    if frames >= old.frames or other:
+    if frames >= old.frames:
         return None
     return f"its log ends after {frames} of {old.frames} pages that were committed" if frames else "its log is gone or cannot be read"
 
@@ -152,10 +153,23 @@ def _index(shared: Path) -> _Index | None:
     return None
 
 
-def _sum(raw: bytes) -> tuple[int, int]:
+def _salt(log: Path) -> tuple[int, int] | None:
+    """Of a log whose head is whole (SQLite's "Database File Format", "WAL Format"), in the byte order of the index; None: of any other."""
+    try:
+        with log.open("rb") as file:
+            head = file.read(32)
+    except OSError:
+        return None
+    magic = int.from_bytes(head[:4], "big")
+    if len(head) < 32 or magic & ~1 != 0x377F0682 or _sum(head[:24], ">II" if magic & 1 else "<II") != struct.unpack(">II", head[24:]):
+        return None
+    return struct.unpack("=II", head[16:24])
+
+
+def _sum(raw: bytes, words: str = "=II") -> tuple[int, int]:
     """The checksum of wal.c."""
     one = two = 0
-    for left, right in struct.iter_unpack("=II", raw):
+    for left, right in struct.iter_unpack(words, raw):
         one = (one + left + two) & 0xFFFFFFFF
         two = (two + right + one) & 0xFFFFFFFF
     return one, two

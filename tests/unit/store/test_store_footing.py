@@ -62,6 +62,20 @@ def folded_by_somebody_else(home: Path) -> None:
     assert not (home / "ohmo.db-wal").exists()
 
 
+def begun_anew(home: Path) -> None:
+    """A loss of power: all was folded and the log has a new head, but no new commit; the index is of before."""
+    file, log, index = (home / f"ohmo.db{end}" for end in ("", "-wal", "-shm"))
+    before, frames = index.read_bytes(), log.read_bytes()[32:]
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+        folded = file.read_bytes()
+        say(connection, 22, waiting=True)
+        head = log.read_bytes()[:32]
+    file.write_bytes(folded)
+    log.write_bytes(head + frames)
+    index.write_bytes(before)
+
+
 @pytest.mark.parametrize(
     ("ruin", "word"),
     [
@@ -94,10 +108,11 @@ async def test_a_log_that_lost_what_was_committed_is_told_and_the_backup_fills_i
         lambda home: (home / "ohmo.db-shm").unlink(),
         lambda home: flipped(home / "ohmo.db-shm", 0.0005),
         folded_by_somebody_else,
+        begun_anew,
         lambda home: known_file(home / "ohmo.db").write_bytes(b"\xff{"),
         lambda home: known_file(home / "ohmo.db").unlink(),
     ],
-    ids=["nothing", "index gone", "index flipped", "folded by another program", "mark unreadable", "mark gone"],
+    ids=["nothing", "index gone", "index flipped", "folded by another program", "log begun anew", "mark unreadable", "mark gone"],
 )
 async def test_a_kill_alone_and_what_loses_nothing_is_no_damage(home: Path, touch: Callable[[Path], object]) -> None:
     touch(home)
