@@ -280,7 +280,7 @@ def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         if not parts or parts[0] not in known or ".." in parts or not plain or member.name in seen:
             raise BackupError(f"it holds {member.name!r}, which no backup of ohmo holds")
         seen.add(member.name)
-        tar.members.clear()  # else it keeps all of them in memory
+        cast("Any", tar).members.clear()  # else it keeps all of them in memory
         yield member
 
 
