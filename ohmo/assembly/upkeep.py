@@ -23,7 +23,7 @@ log = structlog.get_logger("ohmo.upkeep")
 FOREVER = timedelta(days=36_500)
 OFTEN = 600.0  # seconds between two looks at what is old
 SOON = timedelta(minutes=10)  # after a start, when a backup is due
-AGAIN = timedelta(hours=1)  # after a backup that failed
+AGAIN = 3_600.0  # seconds after a backup that failed
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -88,18 +88,18 @@ async def keep_backups(config: Config, notices: Notices, clock: Callable[[], dat
         return
     due = clock() + SOON
     while True:
-        known = await asyncio.to_thread(backups, folder)
-        due = max(due, known[-1].made + every) if known else due
-        if (left := (due - clock()).total_seconds()) > 0:
-            await sleep(min(left, 3_600.0))
-            continue
         try:
+            known = await asyncio.to_thread(backups, folder)
+            due = max(due, known[-1].made + every) if known else due
+            if (left := (due - clock()).total_seconds()) > 0:
+                await sleep(min(left, 3_600.0))
+                continue
             made = await asyncio.to_thread(make_backup, config.home.root, config.database, folder, clock(), ohmo=ohmo.__version__)
             await asyncio.to_thread(prune, folder, keep)
         except (StoreError, OSError) as error:
-            due = clock() + AGAIN
             log.exception("backup_failed")
             await notices.tell("backup", f"No backup could be made: {error}. It is tried again in an hour; `ohmo backup` tries now.")
+            await sleep(AGAIN)
         else:
             due = clock() + every
             notices.over("backup")

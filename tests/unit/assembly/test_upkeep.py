@@ -71,6 +71,12 @@ async def test_a_backup_a_day_and_the_newest_are_kept(home: Path) -> None:
     assert told.lines == []
 
 
+async def test_a_folder_that_cannot_be_looked_at_is_told_and_looked_at_again(home: Path) -> None:
+    told = Told()
+    await days(home, Hours(2), told, OHMO__BACKUPS__FOLDER=f"/{'x' * 300}")  # its name is too long for any file system
+    assert "No backup could be made" in told.lines[0]
+
+
 async def test_what_a_killed_backup_left_goes_before_the_first_one_is_due(home: Path) -> None:
     left = home / "backups" / ".backup-killed"
     (left / "work").mkdir(parents=True)
