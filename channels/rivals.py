@@ -73,8 +73,9 @@ class Rivals:
         after, now = (self.rested if self._silent else None) or self._came, self._clock()
         return at > after and after.timestamp() * 1000 < int(found.group(1), 36) < (now + _FUTURE).timestamp() * 1000
 
-    def conflict(self, what: str, about: str = "") -> None:
-        """``what`` happened; ``about``: what several signs of one conflict have in common. Raises InUse when it is enough."""
+    def conflict(self, what: str, about: str = "", *, sure: bool = True) -> None:
+        """``what`` happened; ``about``: what several signs of one conflict have in common. Raises InUse when it is enough.
+        ``sure``: another ohmo said so; a script with our token may have, and must not hold a channel for ever: the next try listens for itself."""
         if about and about in self._rows:
             return
         self._rows.add(about)
@@ -83,7 +84,7 @@ class Rivals:
             _log.warning("%s (%d of %d times)", what, self._count, CONFLICTS)
             return
         times = "still" if self.rested is not None else f"{CONFLICTS} times in a row"
-        self._write(self._clock(), silent=True)
+        self._write(self._clock(), silent=sure)
         raise InUse(f"{what} ({times}): stop the other one, or take a token of your own")
 
     def calm(self) -> None:

@@ -59,10 +59,10 @@ class Doubles:
             self._rivals.conflict(_WHAT, here.row)
 
     def missed(self, row: Body) -> None:
-        """A row of history, which has no nonce: after a stop, what our account said while we were silent. Raises InUse."""
+        """A row of history, which has no nonce: after a stop, what our account said while we were silent; a script may have. Raises InUse."""
         number = number_of(id_of(row.get("id")))
         if number is not None and self._is_ours(row) and self._rivals.silent_at(moment(str(number))):
-            self._rivals.conflict(_WHAT)
+            self._rivals.conflict(_WHAT, sure=False)
 
     def _is_ours(self, row: Body) -> bool:
         return object_of(row.get("author")).get("id") == self._account
