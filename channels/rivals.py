@@ -2,8 +2,8 @@
 
 Only what another ohmo certainly said counts. Each post of ours carries its key (``Channel.send``), which begins with the moment its row was made; so a
 post of our own account with a key that was made after we came, and that we did not send, was said by another house that lives now. A script with our
-token sends no such key; a former life, a restored home's or one that was killed, made none after we came; a platform that still counts a dead
-connection shows none."""
+token sends no such key; a former life, a restored home's or one that was killed, made none after we came. Telegram
+tells by itself (409), and may still count a former life that was killed: within an hour of a stop that costs one rest."""
 
 from __future__ import annotations
 
