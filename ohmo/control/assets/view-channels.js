@@ -2,28 +2,24 @@
 
 import { empty, facts, moment, node, pill, when } from "./pieces.js";
 import { TONES, WORDS } from "./status.js";
+import { Whole } from "./whole.js";
 import { call } from "./wire.js";
 
-export class Channels {
+export class Channels extends Whole {
   constructor(board) {
-    this.board = board;
-    board.title("Channels");
-    this.box = node("div", "sheets");
+    super(board, "Channels", "sheets");
     this.box.setAttribute("aria-live", "polite");
-    board.body.append(this.box);
     this.read();
   }
 
-  async read() {
-    try {
-      const { channels } = await call("/api/v1/channels");
-      const text = JSON.stringify(channels);
-      if (this.closed || text === this.shown) return;
-      this.shown = text;
-      this.box.replaceChildren(...(channels.length ? channels.map((channel) => this.sheet(channel)) : [empty("plug", "No channel is switched on", "Put a token into config.yaml, or begin with: ohmo init")]));
-    } catch (error) {
-      if (!this.closed) this.board.failed(this.box, error);
-    }
+  async fetch() {
+    const { channels } = await call("/api/v1/channels");
+    return channels;
+  }
+
+  draw(channels) {
+    const nothing = empty("plug", "No channel is switched on", "Put a token into config.yaml, or begin with: ohmo init");
+    this.box.replaceChildren(...(channels.length ? channels.map((channel) => this.sheet(channel)) : [nothing]));
   }
 
   sheet(channel) {
@@ -43,17 +39,7 @@ export class Channels {
     return made;
   }
 
-  changed() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.read(), 500);
-  }
-
   tick() {
-    this.read();
-  }
-
-  close() {
-    this.closed = true;
-    clearTimeout(this.timer);
+    this.read(); // what a channel hears is not told
   }
 }

@@ -1,19 +1,20 @@
 // Who may talk to ohmo, and who asks to: a code lets somebody in, a button shows somebody out.
 
 import { button, empty, node, pill, rowTitle, sure, when } from "./pieces.js";
+import { Whole } from "./whole.js";
 import { call } from "./wire.js";
 
 const TONES = { asking: "warn", owner: "good", admin: "good", revoked: "quiet" };
 const SAID = { asking: "asks to be let in", revoked: "let in no more" };
 
-export class People {
+/** Who asks comes first, who is let in no more last. */
+const rank = (person) => ({ asking: 0, revoked: 2 })[person.role] ?? 1;
+
+export class People extends Whole {
   constructor(board) {
-    this.board = board;
-    board.title("People");
-    this.box = node("div", "column");
-    this.list = node("div", "");
-    this.box.append(this.form(), this.list);
-    board.body.append(this.box);
+    super(board, "People", "column");
+    this.content = node("div", "");
+    this.box.append(this.form(), this.content);
     this.read();
   }
 
@@ -46,20 +47,16 @@ export class People {
     return form;
   }
 
-  async read() {
-    try {
-      const { people } = await call("/api/v1/pairing");
-      const text = JSON.stringify(people);
-      if (this.closed || text === this.shown) return;
-      this.shown = text;
-      const order = { asking: 0, revoked: 2 };
-      const rows = [...people].sort((one, other) => (order[one.role] ?? 1) - (order[other.role] ?? 1) || one.channel.localeCompare(other.channel) || one.name.localeCompare(other.name));
-      const list = node("ul", "rows", ...rows.map((person) => this.row(person)));
-      list.setAttribute("aria-label", "People");
-      this.list.replaceChildren(rows.length ? list : empty("people", "Nobody was let in yet", "Owners and people named in config.yaml need no code and are not listed here."));
-    } catch (error) {
-      if (!this.closed) this.board.failed(this.list, error);
-    }
+  async fetch() {
+    const { people } = await call("/api/v1/pairing");
+    return people;
+  }
+
+  draw(people) {
+    const rows = [...people].sort((one, other) => rank(one) - rank(other) || one.channel.localeCompare(other.channel) || one.name.localeCompare(other.name));
+    const list = node("ul", "rows", ...rows.map((person) => this.row(person)));
+    list.setAttribute("aria-label", "People");
+    this.content.replaceChildren(rows.length ? list : empty("people", "Nobody was let in yet", "Owners and people named in config.yaml need no code and are not listed here."));
   }
 
   row(person) {
@@ -83,17 +80,7 @@ export class People {
     this.read();
   }
 
-  changed() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.read(), 500);
-  }
-
   tick() {
-    this.read();
-  }
-
-  close() {
-    this.closed = true;
-    clearTimeout(this.timer);
+    this.read(); // a code may have ended
   }
 }

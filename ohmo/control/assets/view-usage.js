@@ -3,6 +3,7 @@
 import { bars } from "./chart.js";
 import { chooser, count, empty, money, node, place, tabs } from "./pieces.js";
 import { houseNow } from "./times.js";
+import { Whole } from "./whole.js";
 import { call } from "./wire.js";
 
 const tokens = (row) => row.input + row.cached + row.written + row.output;
@@ -15,32 +16,24 @@ function numbers(caption, label, rows) {
   return node("div", "table-box", node("table", "numbers-table", node("caption", "", caption), node("thead", "", head), node("tbody", "", ...body)));
 }
 
-export class Usage {
+export class Usage extends Whole {
   constructor(board) {
-    this.board = board;
+    super(board, "Usage", "wide");
     this.days = 30;
-    this.measure = "tokens";
     this.by = "model";
-    board.title("Usage");
-    this.box = node("div", "wide");
-    board.body.append(this.box);
-    this.read(true);
+    this.read();
   }
 
-  async read(first = false) {
-    try {
-      const [{ usage }, { usage: threads }] = await Promise.all([call(`/api/v1/usage?days=${this.days}&by=person`), call(`/api/v1/usage?days=${this.days}&by=thread&limit=20`)]);
-      if (this.closed) return;
-      const text = JSON.stringify([usage, threads]);
-      if (text === this.shown) return;
-      this.shown = text;
-      this.rows = usage;
-      this.threads = threads;
-      if (first && usage.some((row) => row.micro_usd > 0)) this.measure = "cost";
-      this.draw();
-    } catch (error) {
-      if (!this.closed) this.board.failed(this.box, error);
-    }
+  async fetch() {
+    const [{ usage }, { usage: threads }] = await Promise.all([call(`/api/v1/usage?days=${this.days}&by=person`), call(`/api/v1/usage?days=${this.days}&by=thread&limit=20`)]);
+    return { rows: usage, threads };
+  }
+
+  draw({ rows, threads }) {
+    this.rows = rows;
+    this.threads = threads;
+    this.measure ??= rows.some((row) => row.micro_usd > 0) ? "cost" : "tokens"; // what a model costs is not always known
+    this.redraw();
   }
 
   toolbar() {
@@ -53,7 +46,7 @@ export class Usage {
     );
   }
 
-  draw() {
+  redraw() {
     this.toolbar();
     if (!this.rows.length) {
       this.box.replaceChildren(empty("bars", "Nothing was spent yet", "Every call of a model is counted here: tokens in, out and from cache, and what it cost."));
@@ -80,7 +73,7 @@ export class Usage {
 
   turn(chosen) {
     Object.assign(this, chosen);
-    this.draw();
+    this.redraw();
     this.box.querySelector(`.tab[aria-pressed="true"]`)?.focus();
   }
 
@@ -125,15 +118,5 @@ export class Usage {
 
   changed(what) {
     if (what === "any") this.later();
-  }
-
-  later() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.read(), 500);
-  }
-
-  close() {
-    this.closed = true;
-    clearTimeout(this.timer);
   }
 }
