@@ -52,7 +52,7 @@ class HouseDesk:
     async def usage_today(self) -> str:
         rows = await self.reports.usage(days=1)
         lines = [
-            f"- {row.model}: {row.calls} calls, {row.input + row.cached + row.written} tokens in ({row.cached} from cache), "
+            f"- {row.model}: {row.calls} calls, {row.sent} tokens in ({row.cached} from cache), "
             f"{row.output} out, ${row.micro_usd / 1e6:.4f}"
             for row in rows
         ]

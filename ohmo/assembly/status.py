@@ -35,7 +35,7 @@ class Truth:
         """Of the UTC day, as usage is counted."""
         rows = await self.today()
         spent = sum(row.micro_usd for row in rows) / 1_000_000
-        tokens = sum(row.input + row.cached + row.written + row.output for row in rows)
+        tokens = sum(row.tokens for row in rows)
         return {"usd": spent, "tokens": tokens, "usd_limit": self.limit.usd, "tokens_limit": self.limit.tokens}
 
     async def __call__(self) -> HouseStatus:

@@ -82,7 +82,7 @@ class TurnLog:
         match event:
             case ModelDone():
                 run.calls += 1
-                run.tokens += event.usage.input + event.usage.cached + event.usage.written + event.usage.output
+                run.tokens += event.usage.tokens
             case ToolStarted(_, call, name) | ToolRefused(_, call, name):
                 run.tools[call] = (name, now)
             case ToolDone() if (ran := run.tools.pop(event.call, None)) is not None:

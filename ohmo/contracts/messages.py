@@ -100,3 +100,13 @@ class Usage:
     written: int
     output: int
     micro_usd: int
+
+    @property
+    def sent(self) -> int:
+        """Tokens that went in, also those the provider had in its cache."""
+        return self.input + self.cached + self.written
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of both directions."""
+        return self.sent + self.output

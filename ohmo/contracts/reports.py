@@ -93,43 +93,49 @@ class AuditReport:
 
 
 @record
-class UsageTotal:
-    day: str
-    model: str
+class Spent:
+    """What some calls of models took together: tokens, as in ``Usage``, and millionths of a US dollar."""
+
     calls: int
     input: int
     cached: int
     written: int
     output: int
     micro_usd: int
+
+    @property
+    def sent(self) -> int:
+        """Tokens that went in, also those the provider had in its cache."""
+        return self.input + self.cached + self.written
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of both directions."""
+        return self.sent + self.output
+
+
+@record
+class UsageTotal(Spent):
+    """Of one UTC day (YYYY-MM-DD) and model; ``person`` is empty where people are not told apart, and for what the house itself asked."""
+
+    day: str
+    model: str
     person: str = ""
 
 
 @record
-class ThreadTotal:
+class ThreadTotal(Spent):
     """What one conversation cost; ``thread`` is empty for what the house itself asked."""
 
     thread: str
-    calls: int
-    input: int
-    cached: int
-    written: int
-    output: int
-    micro_usd: int
 
 
 @record
-class TurnUsage:
+class TurnUsage(Spent):
     """What one turn cost so far, by model."""
 
     turn: str
     model: str
-    calls: int
-    input: int
-    cached: int
-    written: int
-    output: int
-    micro_usd: int
 
 
 @record

@@ -60,7 +60,7 @@ class Activity:
     def asked(self, usage: Usage) -> None:
         """The model was."""
         self._models += 1
-        self._input += usage.input + usage.cached + usage.written
+        self._input += usage.sent
         self._output += usage.output
 
     def shown(self, seconds: float, *, tools: bool = True) -> str:

@@ -29,5 +29,5 @@ class Tally:
 
     def and_then(self, steps: tuple[Step, ...], usage: Usage | None) -> Tally:
         """With what happened next."""
-        spent = (usage.input + usage.cached + usage.written, usage.output) if usage is not None else (0, 0)
+        spent = (usage.sent, usage.output) if usage is not None else (0, 0)
         return replace(self, steps=(*self.steps, *steps), input=self.input + spent[0], output=self.output + spent[1])

@@ -11,7 +11,6 @@ from typing import Literal
 from channels.contract import Address
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.looking import TurnCost
-from ohmo.contracts.messages import Usage
 from ohmo.contracts.reports import (
     ArrivalInfo,
     AuditReport,
@@ -236,11 +235,9 @@ class MemoryStore(ModelOutbox):
         if opened is None:
             return TurnCost((), 0, 0, 0.0)
         steps = [logged.step for (where, _), logged in sorted(self.tables.steps.items()) if where == thread and logged.turn == turn]
-        spent = [usage for _, whose, _, _, usage in self.tables.usage.values() if whose == turn]
-        taken = sum(one.input + one.cached + one.written for one in spent)
-        return TurnCost(
-            tuple(steps), taken, sum(one.output for one in spent), max(0.0, (self.now - (opened.began or self.now)).total_seconds())
-        )
+        spent = [paid.usage for paid in self.tables.usage.values() if paid.turn == turn]
+        seconds = max(0.0, (self.now - (opened.began or self.now)).total_seconds())
+        return TurnCost(tuple(steps), sum(one.sent for one in spent), sum(one.output for one in spent), seconds)
 
     async def drafted(self, turn: str) -> OutRow | None:
         drafts = self.open_drafts(turn)
@@ -362,23 +359,21 @@ class MemoryStore(ModelOutbox):
         return [self.seen_post(self.tables.posts[one].row) for one in ids if one in self.tables.posts]
 
     async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
-        since = (self.now.astimezone(UTC) - timedelta(days=days - 1)).date().isoformat()
-        totals: dict[tuple[str, str, str], list[int]] = {}
-        for day, _, _, person, spent in self.tables.usage.values():
-            if day >= since:
-                _add(totals.setdefault((day, spent.model, person if by_person else ""), [0] * 6), spent)
-        return [UsageTotal(day, model, *total, person=who) for (day, model, who), total in sorted(totals.items())]
+        totals = self.spending(self._first_day(days), lambda paid: (paid.day, paid.usage.model, paid.person if by_person else ""))
+        return [UsageTotal(*total, day=day, model=model, person=who) for (day, model, who), total in sorted(totals.items())]
 
     async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
-        return self.dearest((self.now.astimezone(UTC) - timedelta(days=days - 1)).date().isoformat(), limit)
+        totals = self.spending(self._first_day(days), lambda paid: paid.thread)
+        found = [ThreadTotal(*total, thread=thread) for thread, total in totals.items()]
+        return sorted(found, key=lambda one: (-one.micro_usd, -one.tokens, one.thread))[:limit]
 
     async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
         first = "" if since is None else since.astimezone(UTC).date().isoformat()
-        totals: dict[tuple[str, str], list[int]] = {}
-        for day, turn, where, _, spent in self.tables.usage.values():
-            if day >= first and where == thread:
-                _add(totals.setdefault((turn, spent.model), [0] * 6), spent)
-        return [TurnUsage(turn, model, *total) for (turn, model), total in sorted(totals.items())]
+        totals = self.spending(first, lambda paid: (paid.thread, paid.turn, paid.usage.model))
+        return [TurnUsage(*total, turn=turn, model=model) for (where, turn, model), total in sorted(totals.items()) if where == thread]
+
+    def _first_day(self, days: int) -> str:
+        return (self.now.astimezone(UTC) - timedelta(days=days - 1)).date().isoformat()
 
     async def audit_report(self) -> AuditReport:
         endings = Counter(str(i.ending) for i in self.tables.inbox.values() if i.ending is not None)
@@ -393,8 +388,3 @@ def _order(spot: Spot) -> tuple[int, int, str, int]:
 
 def _place(item: ThreadInfo | ArrivalInfo | OutRow) -> tuple[int, int, str, int]:
     return _order(spot_of(item))
-
-
-def _add(total: list[int], spent: Usage) -> None:
-    for n, value in enumerate((1, spent.input, spent.cached, spent.written, spent.output, spent.micro_usd)):
-        total[n] += value

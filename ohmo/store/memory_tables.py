@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from channels.contract import Address, Receipt
 from channels.record import record
@@ -13,12 +14,20 @@ from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import JobRow, OccurrenceRow
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.messages import CallResult, CallStarted, Step, Usage
-from ohmo.contracts.reports import ThreadTotal
 from ohmo.contracts.store import Ask, Claim, Closing, Ending, Grant, Hint, Kind, OutRow, PartState, PersonRow, PostRow, ThreadSettings
 from ohmo.store.listeners import Hear, Listeners
 from ohmo.store.numbers import thread_id
 
-Spent = tuple[str, str, str, str, Usage]  # day, turn, thread, person
+K = TypeVar("K")
+
+
+@record
+class Paid:
+    day: str
+    turn: str
+    thread: str
+    person: str
+    usage: Usage
 
 
 @record
@@ -119,7 +128,7 @@ class Tables:
     cursors: dict[tuple[str, str, str], tuple[str, int]] = field(default_factory=dict[tuple[str, str, str], tuple[str, int]])
     jobs: dict[str, JobRow] = field(default_factory=dict[str, JobRow])
     occurrences: dict[tuple[str, datetime], OccurrenceRow] = field(default_factory=dict[tuple[str, datetime], OccurrenceRow])
-    usage: dict[str, Spent] = field(default_factory=dict[str, Spent])
+    usage: dict[str, Paid] = field(default_factory=dict[str, Paid])
 
     def copy(self) -> Tables:
         return Tables(**{table.name: dict(getattr(self, table.name)) for table in fields(self)})
@@ -237,19 +246,18 @@ class Model:
             self.tables.steps[thread, numbers[-1]] = Logged(turn, step, self.now)
         return numbers
 
-    def dearest(self, since: str, limit: int) -> list[ThreadTotal]:
-        """Of the UTC days from ``since`` on."""
-        totals: dict[str, list[int]] = {}
-        for day, _, thread, _, spent in self.tables.usage.values():
-            if day >= since:
-                total = totals.setdefault(thread, [0] * 6)
-                total[:] = map(sum, zip(total, (1, spent.input, spent.cached, spent.written, spent.output, spent.micro_usd), strict=True))
-        found = [ThreadTotal(thread, *total) for thread, total in totals.items()]
-        return sorted(found, key=lambda one: (-one.micro_usd, -(one.input + one.cached + one.written + one.output), one.thread))[:limit]
+    def spending(self, since: str, key: Callable[[Paid], K]) -> dict[K, list[int]]:
+        """The columns of ``Spent`` by ``key``, of the UTC days from ``since`` on."""
+        totals: dict[K, list[int]] = {}
+        for paid in self.tables.usage.values():
+            if paid.day >= since:
+                one, total = paid.usage, totals.setdefault(key(paid), [0] * 6)
+                total[:] = map(sum, zip(total, (1, one.input, one.cached, one.written, one.output, one.micro_usd), strict=True))
+        return totals
 
-    def spent(self, turn: str, usage: Usage) -> Spent:
+    def paid(self, turn: str, usage: Usage) -> Paid:
         row = self.tables.turns[turn]
-        return self.now.date().isoformat(), turn, row.thread, row.person, usage
+        return Paid(self.now.date().isoformat(), turn, row.thread, row.person, usage)
 
     # posts
 

@@ -291,7 +291,7 @@ class ModelTurns(ModelMailbox):
             numbers = self.log(claim.thread, turn, steps, once)
             self.say(posts, turn, claim.thread)
             if usage is not None:
-                tables.usage[f"{turn}.{len(tables.usage)}"] = self.spent(turn, usage)
+                tables.usage[f"{turn}.{len(tables.usage)}"] = self.paid(turn, usage)
             return tuple(numbers)
 
     async def finish(
@@ -301,7 +301,7 @@ class ModelTurns(ModelMailbox):
         with self.transaction() as tables:
             numbers = self.log(claim.thread, turn, steps, once)
             if usage is not None:
-                tables.usage[f"{turn}.{len(tables.usage)}"] = self.spent(turn, usage)
+                tables.usage[f"{turn}.{len(tables.usage)}"] = self.paid(turn, usage)
             drafts = [draft for draft in self.open_drafts(turn) if self.standing(draft) is not None]
             said = list(posts)
             own = [i for i, post in enumerate(said) if post.outbound.address == claim.address]

@@ -135,32 +135,37 @@ def _first_day(at: Moment, days: int) -> str:
     return (instant(at.now) - timedelta(days=days - 1)).date().isoformat()
 
 
+_SPENT = "COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), SUM(micro_usd)"  # the columns of ``Spent``
+
+
 def usage(at: Moment, days: int, by_person: bool) -> Op[list[UsageTotal]]:
     who = "COALESCE(person, '')" if by_person else "''"
     rows = yield (
-        f"""SELECT day, model, {who} AS who, COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), SUM(micro_usd) FROM usage
+        f"""SELECT day, model, {who} AS who, {_SPENT} FROM usage
         WHERE day >= ? GROUP BY day, model, who ORDER BY day, model, who""",
         (_first_day(at, days),),
     )
-    return [UsageTotal(day, from_column(model), *(int(n) for n in numbers), person=from_column(who)) for day, model, who, *numbers in rows]
+    return [
+        UsageTotal(*map(int, numbers), day=day, model=from_column(model), person=from_column(who)) for day, model, who, *numbers in rows
+    ]
 
 
 def thread_totals(at: Moment, days: int, limit: int) -> Op[list[ThreadTotal]]:
     rows = yield (
-        """SELECT COALESCE(thread, '') AS place, COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), SUM(micro_usd) FROM usage
+        f"""SELECT COALESCE(thread, '') AS place, {_SPENT} FROM usage
         WHERE day >= ? GROUP BY place ORDER BY SUM(micro_usd) DESC, SUM(input + cached + written + output) DESC, place LIMIT ?""",
         (_first_day(at, days), limit),
     )
-    return [ThreadTotal(thread, *(int(n) for n in numbers)) for thread, *numbers in rows]
+    return [ThreadTotal(*map(int, numbers), thread=thread) for thread, *numbers in rows]
 
 
 def thread_usage(thread: str, since: datetime | None) -> Op[list[TurnUsage]]:
     rows = yield (
-        """SELECT turn, model, COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), SUM(micro_usd) FROM usage
+        f"""SELECT turn, model, {_SPENT} FROM usage
         WHERE day >= ? AND thread = ? AND turn IS NOT NULL GROUP BY turn, model ORDER BY turn, model""",
         ("" if since is None else since.astimezone(UTC).date().isoformat(), thread),
     )
-    return [TurnUsage(turn, from_column(model), *(int(n) for n in numbers)) for turn, model, *numbers in rows]
+    return [TurnUsage(*map(int, numbers), turn=turn, model=from_column(model)) for turn, model, *numbers in rows]
 
 
 _LAWS: Sequence[tuple[str, str]] = (

@@ -50,7 +50,7 @@ class Spans:
             case ModelDone() if (parent := self._turns.get(event.turn)) is not None:
                 usage = event.usage
                 told = {
-                    "gen_ai.request.model": usage.model, "gen_ai.usage.input_tokens": usage.input + usage.cached + usage.written,
+                    "gen_ai.request.model": usage.model, "gen_ai.usage.input_tokens": usage.sent,
                     "gen_ai.usage.output_tokens": usage.output, "ohmo.cached_tokens": usage.cached, "ohmo.micro_usd": usage.micro_usd,
                 }  # fmt: skip
                 began = self._ns() - int(event.seconds * _NS)

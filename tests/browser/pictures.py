@@ -48,7 +48,9 @@ class Shown(SmallHouse):
     def __init__(self) -> None:
         super().__init__()
         self.spent = [
-            UsageTotal(str((ago(0) - timedelta(days=day)).date()), name, calls, tokens // 8, tokens, 900, tokens // 28, tokens * 1100 // 1000)
+            UsageTotal(
+                calls, tokens // 8, tokens, 900, tokens // 28, tokens * 1100 // 1000, day=str((ago(0) - timedelta(days=day)).date()), model=name
+            )
             for day in range(30) if day != 12
             for name, most, size in MODELS
             for calls, tokens in [(most - day % 7, size * (8 - day % 7) // 8)]

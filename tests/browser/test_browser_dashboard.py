@@ -299,8 +299,8 @@ async def test_what_nobody_allowed_in_time_is_run_from_the_thread(scene: Scene, 
 
 async def test_usage_is_drawn_by_day_model_and_person(scene: Scene, page: Page) -> None:
     scene.house.spent = [
-        UsageTotal(TODAY, "large", 2, 1000, 500, 0, 100, 30_000, "owner"),
-        UsageTotal(TODAY, "small", 1, 100, 0, 0, 10, 1_000, "U1"),
+        UsageTotal(2, 1000, 500, 0, 100, 30_000, day=TODAY, model="large", person="owner"),
+        UsageTotal(1, 100, 0, 0, 10, 1_000, day=TODAY, model="small", person="U1"),
     ]
     await page.goto(scene.url("usage"))
     await expect(page.locator(".number").first).to_contain_text("$0.031")
@@ -502,7 +502,7 @@ async def test_what_people_models_and_platforms_call_things_is_only_text_everywh
     house.dead_letter(thread, evil, evil)
     house.settle(house.post(thread, evil, state="sending"), "dead", evil)
     card = await house.ask(thread, replace(PERMISSION, title=evil, detail=evil, choices=(Choice("deny", evil),)))
-    house.spent = [UsageTotal(TODAY, evil, 1, 100, 50, 10, 20, 1500, evil)]
+    house.spent = [UsageTotal(1, 100, 50, 10, 20, 1500, day=TODAY, model=evil, person=evil)]
     with scene.log.open("a") as log:
         log.write(json.dumps({"at": f"{TODAY}T09:00:00Z", "level": "error", "event": evil, evil: evil, "exception": evil}) + "\n")
     job = {
