@@ -1,4 +1,4 @@
-"""Moves a whole store, row by row, between a file and PostgreSQL, and makes a file small."""
+"""Moves a whole store, row by row, between a file and PostgreSQL."""
 
 # ruff: noqa: S608  # statements are put together from names of our own schema, values are always bound
 
@@ -7,41 +7,22 @@ from __future__ import annotations
 import importlib
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import cast
 
-from ohmo.contracts.errors import StoreError
 from ohmo.failpoints import inert
 from ohmo.store.health import create
 from ohmo.store.inspection import problem_of, reading
+from ohmo.store.moving_end import BATCH, End, MoveError, Row
 from ohmo.store.schema import MIGRATIONS, newest
 
-BATCH = 500
 _SQLITE = "sqlite:///"
 # Parents before children, so that references hold at every moment.
 TABLES = (
     *("threads", "seen", "inbox", "turns", "steps", "outbox", "approvals", "grants", "people", "jobs", "occurrences", "leases", "cursors"),
     *("usage", "audit"),
 )
-
-
-class MoveError(StoreError):
-    """The store could not be moved."""
-
-
-Row = tuple[Any, ...]
-
-
-class End(Protocol):
-    """One side of a move. ``insert`` is part of one transaction that ``finish`` commits."""
-
-    def columns(self, table: str) -> tuple[str, ...]: ...
-    def rows(self, table: str, columns: Sequence[str]) -> Iterator[list[Row]]: ...
-    def count(self, table: str) -> int: ...
-    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None: ...
-    def finish(self) -> None: ...
-    def close(self) -> None: ...
 
 
 def move(source: str, target: str) -> Mapping[str, int]:
@@ -137,21 +118,3 @@ class _File:
         if self._writing and not self._done:
             for part in ("", "-wal", "-shm"):
                 self._path.with_name(self._path.name + part).unlink(missing_ok=True)
-
-
-def compact(path: Path) -> tuple[int, int]:
-    """Bytes before and after. The caller owns the home. Raises StoreError."""
-    try:
-        with closing(sqlite3.connect(path, isolation_level=None, timeout=30)) as connection:
-            before = _size(path)
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            connection.execute("VACUUM")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            return before, _size(path)
-    except sqlite3.Error as error:
-        raise StoreError(f"{path}: cannot be made smaller ({error}); it takes as much free disk as the store is large") from error
-
-
-def _size(path: Path) -> int:
-    log = path.with_name(path.name + "-wal")
-    return path.stat().st_size + (log.stat().st_size if log.exists() else 0)

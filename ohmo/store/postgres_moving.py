@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 
 from ohmo.failpoints import inert
-from ohmo.store.moving import BATCH, MoveError, Row
+from ohmo.store.moving_end import BATCH, MoveError, Row
 from ohmo.store.postgres import drive
 from ohmo.store.schema import migrate
 

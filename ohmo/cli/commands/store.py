@@ -58,8 +58,8 @@ def check(ctx: click.Context, as_json: bool) -> None:
 def compact() -> None:
     """Give empty pages back to the disk. Refuses while the daemon runs."""
     from ohmo.cli.house import settings
+    from ohmo.store.compacting import compact as shrink
     from ohmo.store.lock import hold_home
-    from ohmo.store.moving import compact as shrink
 
     path = _file()
     if not path.exists():

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ohmo.store.inspection import problem
-from ohmo.store.moving import MoveError, move
+from ohmo.store.moving import move
+from ohmo.store.moving_end import MoveError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "store"))
 from homes import furnished, markers

@@ -21,8 +21,10 @@ import pytest
 from ohmo.contracts.errors import StoreError
 from ohmo.failpoints import inert
 from ohmo.store.archive import backups, make_backup, prune, wrong_with
+from ohmo.store.compacting import compact
 from ohmo.store.health import examine
-from ohmo.store.moving import MoveError, compact, move
+from ohmo.store.moving import move
+from ohmo.store.moving_end import MoveError
 from ohmo.store.restoring import JOURNAL, finish_restore, restore
 from ohmo.store.schema import MIGRATIONS
 from ohmo.store.workroom import sweep, workroom
