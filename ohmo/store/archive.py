@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, cast
 from channels.record import record
 from ohmo.contracts.errors import StoreError
 from ohmo.store.inspection import PASSING, counts, problem, reading, version
+from ohmo.store.lock import is_held
 from ohmo.store.schema import NewerSchema
 from ohmo.store.workroom import sweep, workroom
 
@@ -79,6 +80,7 @@ def prune(folder: Path, keep: int) -> list[Path]:
 
 def make_backup(home: Path, database: Path | None, target: Path, now: datetime, *, media: bool = False, ohmo: str = "") -> Made:
     """Blocking; the daemon may go on writing. ``target``: a folder, or the archive's own path. ``database`` None: the store is elsewhere and not in it.
+    Made while nobody owned the home, it says ``at_rest``: nothing was half done.
 
     The archive gets its name only after it was unpacked and compared. Raises BackupError (disk, damaged store); nothing is left behind then."""
     path = _path(target, now)
@@ -97,6 +99,7 @@ def _make(home: Path, database: Path | None, path: Path, now: datetime, work: Pa
     stage = work / "stage"
     stage.mkdir()
     rows: dict[str, int] = {}
+    at_rest = not is_held(home)
     if database is not None and database.exists():
         with closing(reading(database)) as source:
             source.execute(PASSING)  # the copy is written with as much
@@ -106,7 +109,8 @@ def _make(home: Path, database: Path | None, path: Path, now: datetime, work: Pa
     for name in (*FILES, *FOLDERS, *((MEDIA,) if media else ())):
         _take(home / name, stage / name)
     sums = {str(found.relative_to(stage)): _entry(found) for found in sorted(stage.rglob("*")) if found.is_file()}
-    told = {"format": FORMAT, "made": now.isoformat(), "ohmo": ohmo, "media": media, "rows": rows, "files": sums}
+    at_rest = at_rest and not is_held(home)
+    told = {"format": FORMAT, "made": now.isoformat(), "ohmo": ohmo, "media": media, "at_rest": at_rest, "rows": rows, "files": sums}
     (stage / MANIFEST).write_text(json.dumps(told, indent=1, sort_keys=True), encoding="utf-8")
     draft = work / "draft"
     _pack(stage, draft)

@@ -75,3 +75,21 @@ def hold_home(home: Path) -> Generator[None]:
         yield
     finally:
         os.close(descriptor)  # the file stays: removing it would let two processes lock two files of one name
+
+
+def is_held(home: Path) -> bool:
+    """Whether somebody owns ``home`` at this moment; what cannot be looked at counts as held."""
+    try:
+        descriptor = os.open(home / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)

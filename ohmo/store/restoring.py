@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,6 +15,7 @@ from typing import Any
 from channels.record import record
 from ohmo.failpoints import Failpoint, inert
 from ohmo.store.archive import DATABASE, MANIFEST, BackupError, unpack
+from ohmo.store.settling import Settled, settle
 
 JOURNAL = "restoring"  # names the two folders while files are being exchanged
 _WITH_DATABASE = tuple(f"{DATABASE}{end}" for end in ("-wal", "-shm", "-known", "-suspect", ".whole", ".new"))
@@ -21,11 +23,12 @@ _WITH_DATABASE = tuple(f"{DATABASE}{end}" for end in ("-wal", "-shm", "-known", 
 
 @record
 class Restored:
-    """``aside``: where what was replaced lies; None: nothing was."""
+    """``aside``: where what was replaced lies; None: nothing was. ``settled``: None: nothing was open in the store, or it goes on as it was."""
 
     rows: Mapping[str, int]
     names: tuple[str, ...]
     aside: Path | None
+    settled: Settled | None = None
 
 
 def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = inert) -> Restored:
@@ -34,6 +37,7 @@ def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = ine
     stage = Path(tempfile.mkdtemp(prefix=".restore-", dir=home))
     try:
         rows = unpack(archive, stage)
+        settled = _settle(stage, home, now)
         (stage / MANIFEST).unlink()
         names = tuple(sorted(entry.name for entry in stage.iterdir()))
         aside = home / "quarantine" / f"before-restore-{now:%Y%m%dT%H%M%S}"
@@ -48,7 +52,21 @@ def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = ine
         shutil.rmtree(stage, ignore_errors=True)
         raise
     finish_restore(home, failpoint)
-    return Restored(rows, names, aside if aside.exists() else None)
+    return Restored(rows, names, aside if aside.exists() else None, settled)
+
+
+def _settle(stage: Path, home: Path, now: datetime) -> Settled | None:
+    """A backup made while nobody worked, unpacked where there is no store, is a home that moved: it goes on with what was open. Every other one
+    is older than what happened since."""
+    if not (stage / DATABASE).exists():
+        return None
+    replaced = home / DATABASE
+    if not os.path.lexists(replaced) and json.loads((stage / MANIFEST).read_text(encoding="utf-8")).get("at_rest") is True:
+        return None
+    try:
+        return settle(stage / DATABASE, int(now.timestamp() * 1_000), replaced)
+    except sqlite3.Error as error:
+        raise BackupError(f"its store cannot be looked through ({error})") from error
 
 
 def finish_restore(home: Path, failpoint: Failpoint = inert) -> bool:

@@ -23,10 +23,12 @@ from ohmo.failpoints import inert
 from ohmo.store.archive import backups, make_backup, prune, wrong_with
 from ohmo.store.compacting import compact
 from ohmo.store.health import examine
+from ohmo.store.lock import hold_home
 from ohmo.store.moving import move
 from ohmo.store.moving_end import MoveError
 from ohmo.store.restoring import JOURNAL, finish_restore, restore
 from ohmo.store.schema import MIGRATIONS
+from ohmo.store.settling import Settled
 from ohmo.store.workroom import sweep, workroom
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -99,6 +101,34 @@ def test_restore_brings_everything_back_and_keeps_what_it_replaces(home: Path) -
     assert (done.aside / "ohmo.db-wal").read_bytes() == b"old log"
     assert (done.aside / "SOUL.md").read_text() == "changed"
     assert not (home / JOURNAL).exists()
+
+
+def test_a_home_that_moved_goes_on_with_what_was_open(home: Path, tmp_path: Path) -> None:
+    path = make_backup(home, furnished(home), home / "backups", NOW).path
+    there = tmp_path / "there"
+    there.mkdir()
+    assert restore(path, there, NOW).settled is None
+    assert sorted(set(markers(there / "ohmo.db").values())) == ["answered", "waiting"]
+
+
+def test_what_happened_since_the_backup_is_not_done_again(home: Path, tmp_path: Path) -> None:
+    database = furnished(home)
+    with hold_home(home):  # the daemon works
+        path = make_backup(home, database, home / "backups", NOW).path
+    with closing(sqlite3.connect(database)) as later, later:
+        later.execute("UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = 6 WHERE thread = 't1'")
+        later.execute("INSERT INTO seen VALUES ('telegram', '1', 'm', 't99', 1, 1)")
+        say(later, 99, waiting=True)
+    done = restore(path, home, NOW)
+    assert done.settled == Settled(11, True)  # ten of the backup, and the one that only the replaced store knew
+    found = markers(database)
+    assert {found[n] for n in (1, 3, 99)} == {"dead"}
+    with closing(sqlite3.connect(database)) as store:
+        assert store.execute("SELECT thread FROM seen").fetchall() == [("t99",)]  # its platform may tell it again
+        assert store.execute("PRAGMA foreign_key_check").fetchall() == []
+    there = tmp_path / "elsewhere"
+    there.mkdir()
+    assert restore(path, there, NOW).settled == Settled(10, False)
 
 
 def test_a_restore_that_was_killed_is_finished_by_whoever_comes_next(home: Path) -> None:
