@@ -58,7 +58,7 @@ class Row:
 
 
 def left() -> list[int]:
-    """Zombies of ours, sleepers, and keepers of commands that are over."""
+    """Zombies of ours, and sleepers."""
     own = {child.pid for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE}
     for process in psutil.process_iter(["cmdline"]):
         words = " ".join(process.info["cmdline"] or [])

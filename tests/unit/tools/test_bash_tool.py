@@ -9,6 +9,8 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,15 +25,49 @@ from ohmo.tools.catalogue import load_tools
 from ohmo.tools.keyboard import waits_for_keyboard
 from ohmo.tools.workbench import Limits, Workbench
 
+KEEPER = "ohmo.processes.keeper"
+Alive = Callable[[str], list[str]]
 
-def alive(marker: str) -> list[str]:
-    """Command lines that carry the marker."""
-    found = [
-        process.info["cmdline"] or []
-        for process in psutil.process_iter(["cmdline", "status"])
-        if process.info["status"] != psutil.STATUS_ZOMBIE
-    ]
-    return [" ".join(words) for words in found if marker in " ".join(words) and "pytest" not in " ".join(words)]
+
+@pytest.fixture
+def alive(bench: Workbench) -> Alive:
+    """Command lines that carry a marker, of what this test's tools started: it has their home. A neighbour who runs the same test counts nothing."""
+    home = bench.environ["HOME"]
+
+    def found(marker: str) -> list[str]:
+        lines: list[str] = []
+        for process in psutil.process_iter(["cmdline", "status"]):
+            line = " ".join(process.info["cmdline"] or [])
+            if marker in line and process.info["status"] != psutil.STATUS_ZOMBIE:
+                with suppress(psutil.Error):
+                    if process.environ().get("HOME") == home:
+                        lines.append(line)
+        return lines
+
+    return found
+
+
+def keepers() -> list[psutil.Process]:
+    """Of the commands that this process started."""
+    return [child for child in psutil.Process().children() if KEEPER in " ".join(words_of(child))]
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    """Its command line; empty when it has ended meanwhile."""
+    with suppress(psutil.NoSuchProcess):
+        return process.cmdline()
+    return []
+
+
+def gone(processes: Iterable[psutil.Process]) -> bool:
+    """Whether all of them have ended; whoever should bury one may not have come yet."""
+
+    def lives(process: psutil.Process) -> bool:
+        with suppress(psutil.NoSuchProcess):
+            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return False
+
+    return not any(map(lives, processes))
 
 
 async def until(condition: object, seconds: float = 10.0) -> None:
@@ -83,13 +119,13 @@ async def test_a_blocked_read_of_a_terminal_ends_with_that_reason(bench: Workben
     assert time.monotonic() - started < 60
 
 
-async def test_a_timeout_ends_everything(call: Call) -> None:
+async def test_a_timeout_ends_everything(call: Call, alive: Alive) -> None:
     result = await call("Bash", command="sleep 98.761 & sleep 98.762", timeout=0.3)
     assert "timeout" in result.text
     assert alive("98.76") == []
 
 
-async def test_a_process_that_ignores_term_is_killed(call: Call) -> None:
+async def test_a_process_that_ignores_term_is_killed(call: Call, alive: Alive) -> None:
     result = await call("Bash", command="trap '' TERM; echo ready; while :; do sleep 97.31; done", timeout=0.3)
     assert "timeout" in result.text
     assert alive("97.31") == []
@@ -106,7 +142,7 @@ async def test_a_process_that_ignores_term_is_killed(call: Call) -> None:
         'python3 -c \'import os,time\nif os.fork()==0:\n os.setsid()\n if os.fork()==0: os.execlp("sleep","sleep","96.47")\n os._exit(0)\ntime.sleep(.2)\'; echo done',
     ],
 )
-async def test_nothing_is_left_running(call: Call, command: str) -> None:
+async def test_nothing_is_left_running(call: Call, command: str, alive: Alive) -> None:
     result = await call("Bash", command=command)
     assert "done" in result.text
     assert "run_in_background" in result.text
@@ -114,14 +150,14 @@ async def test_nothing_is_left_running(call: Call, command: str) -> None:
         assert alive(mine) == []
 
 
-async def test_killing_the_keeper_leaves_nothing_either(call: Call) -> None:
+async def test_killing_the_keeper_leaves_nothing_either(call: Call, alive: Alive) -> None:
     result = await call("Bash", command="setsid sleep 95.11 & kill -9 $PPID; sleep 95.12")
     assert result.error
     assert "keeper" in result.text
     assert alive("95.1") == []
 
 
-async def test_cancelling_ends_the_processes_first(call: Call) -> None:
+async def test_cancelling_ends_the_processes_first(call: Call, alive: Alive) -> None:
     running = asyncio.create_task(call("Bash", command="sleep 94.21 & sleep 94.22"))
     await until(lambda: len(alive("94.2")) >= 2)
     running.cancel()
@@ -130,7 +166,7 @@ async def test_cancelling_ends_the_processes_first(call: Call) -> None:
     assert alive("94.2") == []
 
 
-async def test_cancelling_at_any_moment_leaves_nothing(call: Call) -> None:
+async def test_cancelling_at_any_moment_leaves_nothing(call: Call, alive: Alive) -> None:
     for turn in range(12):
         running = asyncio.create_task(call("Bash", command="sleep 93.31"))
         for _ in range(turn * 3):
@@ -138,7 +174,7 @@ async def test_cancelling_at_any_moment_leaves_nothing(call: Call) -> None:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-    await until(lambda: alive("93.31") == [] and alive("ohmo.processes.keeper") == [])
+    await until(lambda: alive("93.31") == [] and gone(keepers()))
 
 
 async def test_everything_dies_with_a_killed_daemon(tmp_path: Path) -> None:
@@ -154,10 +190,16 @@ async def main():
 asyncio.run(main())
 """
     daemon = await asyncio.create_subprocess_exec(sys.executable, "-c", script, cwd=Path(__file__).parents[3])
-    await until(lambda: len(alive("sleep 92.5")) >= 9, 60)
+    family: list[psutil.Process] = []  # keepers, shells and their sleepers
+
+    def grown() -> bool:
+        family[:] = psutil.Process(daemon.pid).children(recursive=True)
+        return sum(words_of(process)[:1] == ["sleep"] for process in family) >= 9
+
+    await until(grown, 60)
     daemon.send_signal(signal.SIGKILL)
     await daemon.wait()
-    await until(lambda: alive("sleep 92.5") == [] and alive("ohmo.processes.keeper") == [], 30)
+    await until(lambda: gone(family), 30)
 
 
 async def test_long_output_keeps_both_ends_cut_at_lines_and_spills_the_whole(call: Call) -> None:
@@ -253,7 +295,7 @@ async def test_a_full_spill_folder_is_said_and_the_output_still_comes(call: Call
     assert "not run" in result.text
 
 
-async def test_a_background_command_is_read_and_stopped(call: Call, work: Path) -> None:
+async def test_a_background_command_is_read_and_stopped(call: Call, work: Path, alive: Alive) -> None:
     started = await call("Bash", command="echo one; until [ -e go ]; do sleep 0.05; done; echo two; sleep 90.71", run_in_background=True)
     name = started.text.split(" as ")[1].split(";")[0]
     seen = ""
@@ -272,7 +314,7 @@ async def test_a_background_command_is_read_and_stopped(call: Call, work: Path) 
     assert "has ended" in (await call("BashOutput", bash_id=name)).text
 
 
-async def test_background_commands_belong_to_their_thread(call: Call, context: CallContext, bench: Workbench) -> None:
+async def test_background_commands_belong_to_their_thread(call: Call, context: CallContext, bench: Workbench, alive: Alive) -> None:
     started = await call("Bash", command="sleep 89.1", run_in_background=True)
     name = started.text.split(" as ")[1].split(";")[0]
     stranger = await call("BashOutput", context=replace(context, thread="other"), bash_id=name)
@@ -281,7 +323,7 @@ async def test_background_commands_belong_to_their_thread(call: Call, context: C
     assert alive("sleep 89.1") == []
 
 
-async def test_only_so_many_run_in_the_background(call: Call, bench: Workbench) -> None:
+async def test_only_so_many_run_in_the_background(call: Call, bench: Workbench, alive: Alive) -> None:
     for _ in range(8):
         assert not (await call("Bash", command="sleep 88.1", run_in_background=True)).error
     ninth = await call("Bash", command="sleep 88.1", run_in_background=True)
