@@ -58,21 +58,23 @@ class Made:
     size: int  # bytes of the archive
 
 
-def backups(folder: Path) -> list[Backup]:
-    """Those in ``folder``, oldest first. Whatever bears a backup's name was verified before it got it."""
-    found: list[Backup] = []
+def backups(folder: Path, now: datetime | None = None) -> list[Backup]:
+    """Those in ``folder``, oldest first. Whatever bears a backup's name was verified before it got it.
+    One dated later than ``now`` was made while the clock stood wrong: nobody knows when, so it comes before all others."""
+    found: list[tuple[bool, datetime, int, Backup]] = []
     for path in folder.glob(f"{_NAME}*{_SUFFIX}") if folder.is_dir() else ():
-        stamp = path.name.removeprefix(_NAME).removesuffix(_SUFFIX).partition("-")[0]
+        stamp, _, number = path.name.removeprefix(_NAME).removesuffix(_SUFFIX).partition("-")
         with suppress(ValueError):
             if not path.is_file():  # a named pipe would hold up whoever opens it
                 continue
-            found.append(Backup(path, datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)))
-    return sorted(found, key=lambda one: (one.made, one.path.name))
+            made = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+            found.append((now is None or made <= now, made, int(number) if number.isdecimal() else 1, Backup(path, made)))
+    return [one[-1] for one in sorted(found, key=lambda one: one[:3])]
 
 
-def prune(folder: Path, keep: int) -> list[Path]:
+def prune(folder: Path, keep: int, now: datetime | None = None) -> list[Path]:
     """All but the newest ``keep`` go. Returns what went."""
-    old = [one.path for one in backups(folder)[:-keep]] if keep > 0 else []
+    old = [one.path for one in backups(folder, now)[:-keep]] if keep > 0 else []
     for path in old:
         path.unlink(missing_ok=True)
     return old

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ohmo.store.archive import DATABASE, BackupError, backups, unpack
@@ -14,7 +14,7 @@ from ohmo.store.workroom import workroom
 
 def fill_in(folder: Path, store: Path, now: int) -> tuple[int, datetime | None]:
     """Rows that came from the newest whole backup in ``folder``, and when it was made; (0, None): there is none. ``now``: ms."""
-    for one in reversed(backups(folder)):
+    for one in reversed(backups(folder, datetime.fromtimestamp(now / 1_000, UTC))):
         with workroom(store.parent) as work:
             try:
                 unpack(one.path, work)

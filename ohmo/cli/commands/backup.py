@@ -20,10 +20,10 @@ def COMMAND(path: Path | None, media: bool, keep: int | None, listing: bool, as_
     from ohmo.cli.show import as_json_text, some
     from ohmo.store.archive import backups, make_backup, prune
 
-    config = settings()
+    config, now = settings(), datetime.now(UTC)
     target = (path or config.backups.folder or config.home.backups).expanduser().absolute()
     if listing:
-        rows = [{"path": str(one.path), "made": one.made.isoformat(), "size": one.path.stat().st_size} for one in backups(target)]
+        rows = [{"path": str(one.path), "made": one.made.isoformat(), "size": one.path.stat().st_size} for one in backups(target, now)]
         click.echo(
             as_json_text(rows)
             if as_json
@@ -33,8 +33,8 @@ def COMMAND(path: Path | None, media: bool, keep: int | None, listing: bool, as_
     if not config.home.root.is_dir():
         raise click.ClickException(f"{config.home.root}: there is nothing to copy yet; ohmo init makes a home")
     config.home.refuse_root()
-    made = make_backup(config.home.root, config.database, target, datetime.now(UTC), media=media, ohmo=ohmo.__version__)
-    gone = prune(made.path.parent, keep) if keep is not None else []
+    made = make_backup(config.home.root, config.database, target, now, media=media, ohmo=ohmo.__version__)
+    gone = prune(made.path.parent, keep, now) if keep is not None else []
     if as_json:
         click.echo(
             as_json_text(

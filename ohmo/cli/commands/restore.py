@@ -21,7 +21,7 @@ def COMMAND(path: Path, as_json: bool) -> None:  # noqa: N802 - the name every c
 
     home = find_home(os.environ)
     if path.is_dir():
-        found = backups(path)
+        found = backups(path, datetime.now(UTC))
         if not found:
             raise click.ClickException(f"{path}: there is no backup in it; ohmo backup {path} makes one")
         path = found[-1].path

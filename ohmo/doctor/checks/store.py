@@ -142,17 +142,22 @@ def _recent(ground: Ground) -> Finding:
         return path
     if ground.config is None or ground.config.backups.every is None:
         return skipped("backups.every says never")
-    found = archive.backups(_folder(ground))
+    found = archive.backups(_folder(ground), ground.now)
     if not found:
         return note(f"there is no backup in {_folder(ground)} yet", "ohmo backup makes one; the daemon does so by itself")
     age = ground.now - found[-1].made
+    if age < -timedelta(hours=1):
+        return warning(
+            f"every backup is dated in the future, the newest {found[-1].made:%Y-%m-%d %H:%M} UTC",
+            "set the clock right (timedatectl), then ohmo backup",
+        )
     if age <= 2 * ground.config.backups.every + timedelta(hours=1):
         return ok(f"the newest is {age} old")
     return warning(f"the newest backup is {age.days} days old", "ohmo backup, and ohmo logs --level error tells why the daemon made none")
 
 
 def _whole(ground: Ground) -> Finding:
-    found = archive.backups(_folder(ground))
+    found = archive.backups(_folder(ground), ground.now)
     if not found:
         return skipped("there is no backup yet")
     wrong = archive.wrong_with(found[-1].path)

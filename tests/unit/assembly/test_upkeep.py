@@ -71,6 +71,57 @@ async def test_a_backup_a_day_and_the_newest_are_kept(home: Path) -> None:
     assert told.lines == []
 
 
+YEAR = timedelta(days=365)
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["while it runs", "and it was started anew"])
+@pytest.mark.parametrize("by", [YEAR, -YEAR, timedelta(hours=30), -timedelta(hours=30)], ids=str)
+async def test_a_clock_that_is_set_and_set_right_again_stops_no_backup_and_makes_no_burst(
+    home: Path, by: timedelta, restarted: bool
+) -> None:
+    furnished(home)
+    hours, told = Hours(30), Told()
+    steps = [(20, timedelta()), (50, by), (50, -by)]  # so many looks of an hour, and by how much the clock is set before them
+    made: list[int] = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal number
+        while number < len(steps) and steps[number][0] == 0:
+            number += 1
+            if number == len(steps):
+                raise asyncio.CancelledError
+            hours.now += steps[number][1]
+            made.append(len(backups(home / "backups")))
+            if restarted:
+                raise asyncio.CancelledError
+        steps[number] = (steps[number][0] - 1, steps[number][1])
+        hours.now += timedelta(seconds=seconds)
+
+    number = 0
+    while number < len(steps):
+        with pytest.raises(asyncio.CancelledError):
+            await keep_backups(config(home, OHMO__BACKUPS__KEEP="9"), told, hours, sleep)  # type: ignore[arg-type]
+    made.append(len(backups(home / "backups")))
+    each = [later - earlier for earlier, later in zip([0, *made[:-1]], made, strict=True)]
+    assert each[0] == 1
+    assert all(2 <= count <= 4 for count in each[1:]), each  # fifty hours
+    assert told.lines == []
+
+
+async def test_what_a_wrong_clock_dated_in_the_future_goes_first_and_counts_as_oldest(home: Path) -> None:
+    furnished(home)
+    folder = home / "backups"
+    for path in ("ohmo-20991231T000000Z", "ohmo-20261120T000000Z-2", "ohmo-20261120T000000Z", "ohmo-20261120T000000Z-10"):
+        folder.mkdir(exist_ok=True)
+        (folder / f"{path}.tar.gz").touch()
+    hours = Hours(3)
+    assert [one.path.name[5:9] for one in backups(folder, hours.now)] == ["2099", "2026", "2026", "2026"]
+    assert backups(folder, hours.now)[-1].path.name == "ohmo-20261120T000000Z-10.tar.gz"
+    await days(home, hours, Told(), OHMO__BACKUPS__KEEP="4")
+    assert len(backups(folder)) == 4
+    assert not list(folder.glob("ohmo-2099*"))
+
+
 async def test_a_folder_that_cannot_be_looked_at_is_told_and_looked_at_again(home: Path) -> None:
     told = Told()
     await days(home, Hours(2), told, OHMO__BACKUPS__FOLDER=f"/{'x' * 300}")  # its name is too long for any file system
