@@ -237,6 +237,9 @@ class Cron:
             del self.jobs[name]
         elif what in ("pause", "resume"):
             self.jobs[name]["enabled"] = what == "resume"
+        if what == "history" and name not in self.jobs:
+            await route.fulfill(status=404, json={"error": f"{name}: there is no such job"})
+            return
         if what == "history":
             row = {"due": "2026-01-05T09:00:00Z", "state": "done", "reason": None, "started": "2026-01-05T09:00:00Z"}
             await route.fulfill(json={"occurrences": [{**row, "ended": "2026-01-05T09:00:04Z", "turn": "t1", "preview": "All is green"}]})
@@ -278,6 +281,17 @@ async def test_a_job_is_made_run_paused_and_deleted(scene: Scene, page: Page) ->
     assert [asked for asked in cron.asked if asked[0] != "GET"] == [
         ("POST", ""), ("POST", ""), ("POST", "morning-report/run"), ("POST", "morning-report/pause"), ("DELETE", "morning-report"),
     ]  # fmt: skip
+
+
+async def test_a_job_that_somebody_else_deleted_is_said_to_be_gone(scene: Scene, page: Page) -> None:
+    cron = Cron()
+    cron.jobs["nightly"] = {"name": "nightly", "schedule": "0 3 * * *", "prompt": "look around", "enabled": True, "source": "owner"}
+    await page.route("**/api/v1/cron**", cron.answer)
+    await page.goto(scene.url("cron/nightly"))
+    await expect(page.locator("#board-body")).to_contain_text("All is green")
+    del cron.jobs["nightly"]
+    await page.keyboard.press("r")
+    await expect(page.locator("#board-body")).to_contain_text("This job is gone")
 
 
 async def test_what_nobody_allowed_in_time_is_run_from_the_thread(scene: Scene, page: Page) -> None:

@@ -37,13 +37,14 @@ export class Cron {
     const asked = (this.asked = (this.asked ?? 0) + 1);
     try {
       const { jobs } = await call("/api/v1/cron");
-      const history = this.name === undefined ? null : (await call(`${one(this.name)}/history`)).occurrences;
+      const shown = jobs.find((job) => job.name === this.name);
+      const history = shown ? (await call(`${one(this.name)}/history`)).occurrences : null; // a job that was deleted has none
       if (this.closed || asked !== this.asked) return;
       const text = JSON.stringify([jobs, history]);
       if (text === this.shown) return;
       this.shown = text;
       if (this.name === undefined) this.list(jobs);
-      else this.job(jobs.find((job) => job.name === this.name), history);
+      else this.job(shown, history);
     } catch (error) {
       if (!this.closed) this.board.failed(this.box, error);
     }
