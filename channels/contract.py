@@ -192,6 +192,7 @@ class Options:
         None  # may this person bring us into this place (True: one-to-one); None: everybody
     )
     about: Callable[[], About] = About
+    since: datetime | None = None  # when this house began, whatever became of its connections; None: when the channel was built
 
 
 class ChannelContext(Protocol):
@@ -277,6 +278,16 @@ class Whispering(Protocol):
 
     async def whisper(self, address: Address, person: PersonId, text: str) -> None:
         """Ephemeral: nobody else sees it, and nothing stays. Raises ChannelError; must not be retried."""
+        ...
+
+
+@runtime_checkable
+class Wary(Protocol):
+    """A channel that leaves its place to somebody else who is connected with its credentials. Optional, beside ``Channel``."""
+
+    @property
+    def wary(self) -> bool:
+        """Known before connect(): it left its place not long ago, in this life or in another one, so that nothing is said before it has listened."""
         ...
 
 

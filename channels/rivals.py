@@ -2,8 +2,7 @@
 
 Only what another ohmo certainly said counts. Each post of ours carries its key (``Channel.send``), which begins with the moment its row was made; so a
 post of our own account with a key that was made after we came, and that we did not send, was said by another house that lives now. A script with our
-token sends no such key; a former life, a restored home's or one that was killed, made none after we came. Telegram
-tells by itself (409), and may still count a former life that was killed: within an hour of a stop that costs one rest."""
+token sends no such key; a former life, a restored home's or one that was killed, made none after we came. Telegram tells by itself (409)."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ import json
 import logging
 import re
 from collections import OrderedDict
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,47 +20,65 @@ from channels.errors import InUse
 _log = logging.getLogger(__name__)
 
 CONFLICTS = 3  # before a channel stops
-REMEMBERED = timedelta(hours=1)  # for so long after a stop one more conflict is enough: a try every five minutes is one try
+REMEMBERED = timedelta(hours=1)  # for so long a sign counts, and after a stop one more is enough: a try every five minutes is one try
 SENT = 2_000  # keys of ours
 _KEY = re.compile(r"([0-9a-z]{9})[0-9a-z]{13}\.[0-9a-z]{1,2}")
 _LATE = timedelta(minutes=1)  # what was on its way when we stopped is shown until then
 _FUTURE = timedelta(days=1)  # names that only look like keys stand further off
 
 
-class Rivals:
-    """Of one connection. ``folder``: the channel's private one, where a stop is remembered; None: it is not."""
+@dataclass(slots=True)
+class _Note:
+    """What is remembered of a stop. ``silent``: we have certainly said nothing since; ``back``: when the connection came that spoke again."""
 
-    def __init__(self, folder: Path | None, clock: Clock) -> None:
+    stopped: datetime | None = None
+    silent: bool = False
+    back: datetime | None = None
+
+
+class Rivals:
+    """Of one connection. ``folder``: the channel's private one, where a stop is remembered; None: it is not. ``began``: the house, whose connections
+    come and go; None: with this one."""
+
+    def __init__(self, folder: Path | None, clock: Clock, began: datetime | None = None) -> None:
         self._clock = clock
         self._file = folder / "conflict.json" if folder is not None else None
         self._sent: OrderedDict[str, None] = OrderedDict()
-        self._rows: set[str] = set()
-        self._count = 0
+        self._signs: list[tuple[str, datetime]] = []
         self._came = clock()
-        self._stopped, self._silent = self._read()
+        self._note = self._read()
+        self._since = self._seniority(began)
+
+    def _seniority(self, began: datetime | None) -> datetime:
+        """A lost connection costs no place. One that left its place to another begins anew."""
+        began = min(began or self._came, self._came)
+        if self.rested is None and (self._note.stopped is None or self._note.stopped < began):
+            return began
+        return max(began, self._note.back or self._came)
 
     @property
     def since(self) -> int:
-        """When this connection began, in ms: of two the younger one leaves."""
-        return round(self._came.timestamp() * 1000)
+        """Since when we have this place, in ms: of two the younger one leaves."""
+        return round(self._since.timestamp() * 1000)
 
     @property
     def rested(self) -> datetime | None:
         """When we stopped for somebody, unless that is long ago."""
-        return self._stopped if self._stopped is not None and timedelta(0) <= self._clock() - self._stopped < REMEMBERED else None
+        stopped = self._note.stopped
+        return stopped if stopped is not None and timedelta(0) <= self._clock() - stopped < REMEMBERED else None
 
     def silent_at(self, moment: datetime) -> bool:
         """Whether we rested then and have said nothing since, so that whatever our account said is not ours."""
-        return self._silent and self.rested is not None and moment > self.rested + _LATE
+        return self._note.silent and self.rested is not None and moment > self.rested + _LATE
 
     def send(self, key: str) -> None:
         """Said before the call, so that no echo is faster."""
         self._sent[key] = None
         while len(self._sent) > SENT:
             self._sent.popitem(last=False)
-        if self._silent and self._stopped is not None:
-            self._silent = False
-            self._write(self._stopped, silent=False)
+        if self._note.stopped is not None and self._note.back is None:
+            self._note.silent, self._note.back = False, self._came
+            self._write(self._note)
 
     def sent(self, key: object) -> bool:
         return key in self._sent
@@ -70,44 +88,55 @@ class Rivals:
         found = _KEY.fullmatch(key) if isinstance(key, str) else None
         if found is None or self.sent(key):
             return False
-        after, now = (self.rested if self._silent else None) or self._came, self._clock()
+        after, now = (self.rested if self._note.silent else None) or self._came, self._clock()
         return at > after and after.timestamp() * 1000 < int(found.group(1), 36) < (now + _FUTURE).timestamp() * 1000
 
-    def conflict(self, what: str, about: str = "", *, sure: bool = True) -> None:
-        """``what`` happened; ``about``: what several signs of one conflict have in common. Raises InUse when it is enough.
+    def conflict(self, what: str, about: str = "", *, sure: bool = True, again: int = 1) -> None:
+        """``what`` happened; ``about``: what several signs of one conflict have in common. Raises InUse when it is enough: the third sign within an
+        hour, after a stop number ``again``.
         ``sure``: another ohmo said so; a script with our token may have, and must not hold a channel for ever: the next try listens for itself."""
-        if about and about in self._rows:
+        now, stopped = self._clock(), self.rested
+        self._signs = [sign for sign in self._signs if now - sign[1] < REMEMBERED]
+        if about and any(about == earlier for earlier, _ in self._signs):
             return
-        self._rows.add(about)
-        self._count += 1
-        if self.rested is None and self._count < CONFLICTS:
-            _log.warning("%s (%d of %d times)", what, self._count, CONFLICTS)
+        self._signs.append((about, now))
+        enough = CONFLICTS if stopped is None else again
+        if len(self._signs) < enough:
+            _log.warning("%s (%d of %d times)", what, len(self._signs), enough)
             return
-        times = "still" if self.rested is not None else f"{CONFLICTS} times in a row"
-        self._write(self._clock(), silent=sure)
+        times = "still" if stopped is not None else f"{CONFLICTS} times in a row"
+        self._write(_Note(now, silent=sure))
         raise InUse(f"{what} ({times}): stop the other one, or take a token of your own")
 
     def calm(self) -> None:
         """It was not in a row."""
-        self._count = 0
-        self._rows.clear()
+        self._signs.clear()
 
-    def _read(self) -> tuple[datetime | None, bool]:
-        """When we stopped, and whether nothing was said since."""
+    def _read(self) -> _Note:
         if self._file is None:
-            return None, False
+            return _Note()
         try:
             note = json.loads(self._file.read_text(encoding="utf-8"))
-            return datetime.fromtimestamp(float(note["stopped"]), UTC), note["silent"] is True
-        except (OSError, ValueError, TypeError, KeyError, OverflowError):
-            return None, False
+            back = note.get("back")
+            return _Note(_moment(note["stopped"]), note["silent"] is True, _moment(back) if back is not None else None)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+            return _Note()
 
-    def _write(self, stopped: datetime, *, silent: bool) -> None:
+    def _write(self, note: _Note) -> None:
         """A full disk costs two more tries."""
-        if self._file is None:
+        if self._file is None or note.stopped is None:
             return
+        told = {
+            "stopped": note.stopped.timestamp(),
+            "silent": note.silent,
+            "back": note.back.timestamp() if note.back is not None else None,
+        }
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file.write_text(json.dumps({"stopped": stopped.timestamp(), "silent": silent}), encoding="utf-8")
+            self._file.write_text(json.dumps(told), encoding="utf-8")
         except OSError as error:
             _log.warning("%s cannot be written: %s", self._file, error.strerror)
+
+
+def _moment(seconds: object) -> datetime:
+    return datetime.fromtimestamp(float(seconds), UTC)  # pyright: ignore[reportArgumentType]

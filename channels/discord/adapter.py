@@ -71,13 +71,17 @@ class Discord:
         self._line: Line | None = None  # until it is taken to listen on
         self._direct: dict[str, str] = {}  # person -> the direct conversation with them
         self._rest = Rest()
-        self._rivals = Rivals(options.state, options.clock)
+        self._rivals = Rivals(options.state, options.clock, options.since)
         self.capabilities = replace(CAPABILITIES, revise=None) if options.streaming == "off" else CAPABILITIES
 
     @property
     def account(self) -> str:
         """The bot's user id."""
         return self._account
+
+    @property
+    def wary(self) -> bool:
+        return self._rivals.rested is not None
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:

@@ -66,6 +66,7 @@ class Matrix:
         self._device = ""
         self._born: dict[str, Any] | None = None  # the homeserver's answer, with its position, when we first connected
         self._max_file = MAX_FILE
+        self._rivals = Rivals(options.state, options.clock, options.since)
         self._lights = Lights(options.state)
 
     @property
@@ -88,6 +89,10 @@ class Matrix:
         if self._account is None:
             raise NotReady("matrix: not connected yet, so the account is not known")
         return self._account
+
+    @property
+    def wary(self) -> bool:
+        return self._rivals.rested is not None
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
@@ -152,7 +157,7 @@ class Matrix:
                     await client.typing(room, self.account, False, 0)
         await self._lights.forget()
         welcome = Welcome(client, rooms, self.account, self._options.invited)
-        doubles = Doubles(client, self.account, Rivals(context.state, self._options.clock))
+        doubles = Doubles(client, self.account, self._rivals)
         try:
             await Listening(client, rooms, welcome, self.account, context, doubles, self._options.clock).run(self._born)
         except SignedOut as out:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from channels.errors import NotReady, RateLimited, Rejected
+from channels.errors import ChannelError, NotReady, RateLimited
 from channels.matrix.client import MatrixClient
 from channels.rivals import Rivals
 
@@ -31,21 +31,31 @@ class Doubles:
         self._life = secrets.token_hex(8)
         self._asks, self._wanted = 0.0, asyncio.Event()  # seconds until word is left again
         self._answered = time.monotonic()
+        self._left = False
 
     async def leave_word(self) -> None:
-        """A homeserver that does not take it only leaves us blind. Raises AuthFailed."""
+        """A homeserver that refuses it only leaves us blind; one that is busy or away is asked again. Refused credentials end the sync, too."""
         try:
             await self._client.set_account_data(self._me, TYPE, {"life": self._life, "since": self._rivals.since})
-        except (Rejected, RateLimited, NotReady) as error:
-            log.info("%s: word of this connection could not be left: %s", self._me, error)
+        except ChannelError as error:
+            log.warning("%s: word of this connection could not be left: %s", self._me, error)
+            if isinstance(error, RateLimited):
+                self._ask(error.retry_after)
+            elif isinstance(error, NotReady):
+                self._ask(self._client.pace.ask)
+        else:
+            self._left = True
 
     def heard(self, content: Mapping[str, Any]) -> None:
-        """Word that was left, ours or another's. Raises InUse at the third answer of an older one, after a stop at the first."""
+        """Word that was left, ours or another's. Raises InUse at the third answer of an older one, after a stop at the first. What stood there before
+        ours may have been left by a home that is gone; what was left in the same millisecond was left by an earlier connection of ours."""
         life, since = content.get("life"), content.get("since")
-        if not isinstance(life, str) or not isinstance(since, int) or life == self._life:
+        if not isinstance(life, str) or not isinstance(since, int) or life == self._life or since == self._rivals.since:
             return
-        if (since, life) > (self._rivals.since, self._life):
+        if since > self._rivals.since:
             self._ask(0.0)
+            return
+        if not self._left:
             return
         now = time.monotonic()
         if now - self._answered > APART:

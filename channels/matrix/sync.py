@@ -141,6 +141,9 @@ class Listening:
                 else:
                     failed, answered = 0, time.monotonic()
                     self._rooms.live = True
+                for task in beside:
+                    if task.done():  # both go on for ever
+                        task.result()
         finally:
             self._rooms.live = False
             for task in beside:

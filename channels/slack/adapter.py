@@ -76,7 +76,8 @@ class Slack:
         self._slashes = Slashes()
         self._wire = Wire(settings.bot_token, settings.app_token, settings.api_url, self._pace)
         self._names = Names(self._wire)
-        self._doubles = Doubles(self._wire, Rivals(options.state, options.clock))
+        self._rivals = Rivals(options.state, options.clock, options.since)
+        self._doubles = Doubles(self._wire, self._rivals)
         self._account = ""
         self._user = ""
         self._bot = ""
@@ -91,6 +92,10 @@ class Slack:
     def account(self) -> str:
         """The team's id."""
         return self._account
+
+    @property
+    def wary(self) -> bool:
+        return self._rivals.rested is not None
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:

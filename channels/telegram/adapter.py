@@ -41,6 +41,7 @@ from channels.quarantine import Garbled, Quarantine
 from channels.rivals import Rivals
 from channels.telegram import Settings, inbound, render
 from channels.telegram.client import Moved, Pace, TwoPollers, Wire
+from channels.telegram.doubles import Doubles
 
 KEPT = timedelta(hours=24)  # Telegram Bot API, "Getting updates": updates are not kept longer than 24 hours
 SEEN_EVERY = timedelta(hours=1)  # how exactly a gap after an absence can be told
@@ -61,6 +62,7 @@ class Telegram:
     def __init__(self, settings: Settings, options: Options, pace: Pace | None = None) -> None:
         self._wire = Wire(settings.token, settings.api_url, pace or Pace())
         self._options = options
+        self._rivals = Rivals(options.state, options.clock, options.since)
         self._me = inbound.Me(int(settings.token.partition(":")[0]), "")
         self._moved: dict[int | str, int] = {}
         self._called: OrderedDict[str | None, None] = OrderedDict()  # albums whose words call us
@@ -87,6 +89,10 @@ class Telegram:
     def account(self) -> str:
         return str(self._me.id)
 
+    @property
+    def wary(self) -> bool:
+        return self._rivals.rested is not None
+
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
@@ -100,10 +106,12 @@ class Telegram:
         oldest = self._options.clock() - context.catch_up[0]
         seen = await self._look_back(context)
         aside = Quarantine(context.state / "malformed")
-        rivals = Rivals(context.state, self._options.clock)
+        doubles = Doubles(self._rivals, self._wire.pace)
+        await doubles.alone(lambda hold: self._poll(None, hold, aside, doubles))
         offset: int | None = None
         while True:
-            batch = await self._poll(offset, aside, rivals)
+            batch = await self._poll(offset, self._wire.pace.poll, aside, doubles)
+            doubles.heard()
             context.heard()
             now = self._options.clock()
             if not batch:
@@ -118,18 +126,15 @@ class Telegram:
             seen = await self._remember(context, inbound.fenced(self._read(batch, aside, now), oldest), now)
             offset = max(numbers) + 1
 
-    async def _poll(self, offset: int | None, aside: Quarantine, rivals: Rivals) -> list[object]:
-        """One batch. A poll that fails confirms nothing and is asked again, without waiting for news, so that an outage is known within a minute;
-        sends go on meanwhile. After the last try what went wrong is raised, and the house connects anew."""
+    async def _poll(self, offset: int | None, hold: int, aside: Quarantine, doubles: Doubles) -> list[object]:
+        """One batch, waited for so many seconds. A poll that fails confirms nothing and is asked again, without waiting for news, so that an outage
+        is known within a minute; sends go on meanwhile. After the last try what went wrong is raised, and the house connects anew."""
         pace, failed = self._wire.pace, 0
         while True:
             try:
-                batch = await self._wire.updates(offset, 0 if failed else pace.poll)
-                rivals.calm()
-                return batch
+                return await self._wire.updates(offset, 0 if failed else hold)
             except TwoPollers as conflict:
-                rivals.conflict(str(conflict))
-                await asyncio.sleep(pace.conflict)
+                await doubles.conflict(str(conflict))
             except (NotReady, RateLimited) as failure:
                 if isinstance(failure, Garbled):
                     aside.keep(failure.body)

@@ -60,6 +60,7 @@ class Pace:
     poll: int = 25  # one long poll; a dead line is noticed ``connect`` seconds after it, and twice as much later given up
     soon: float = 0.25  # the next try after one poll that failed, at most; doubled after the next
     conflict: float = 1.0  # before asking again after somebody else's poll
+    former: float = 3.0  # the same in a connection that has not heard yet: it may be the poll of a life that was killed
     upload: float = 300.0  # the bytes of one file, one way
 
 

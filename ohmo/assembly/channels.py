@@ -65,11 +65,11 @@ def wire(config: Config, clock: Callable[[], Any]) -> Wired:
     accounts = Accounts(opened)
     browser: Browser | None = None
     links = [LinkSettings("house", "house", Indoors, config.home.state("house"), _fence(ChannelPolicy()), heavy=False)]
-    door = Door()
+    door, since = Door(), clock()
     for one in opened:
         label = _label(one, opened)
         state = config.home.state(label.replace("/", "-"))
-        build = _builder(one, Options(one.policy.streaming, clock, state, door.invited, partial(door.about, one.manifest.name)))
+        build = _builder(one, Options(one.policy.streaming, clock, state, door.invited, partial(door.about, one.manifest.name), since))
         if one.manifest.name in INDOORS:  # one for the life of the process: they hold what people said there
             adapter = build()
             browser = cast("Any", adapter).browser if one.manifest.name == "web" else browser

@@ -36,8 +36,8 @@ class LinkSettings:
 @dataclass(slots=True)
 class Health:
     """What ``/readyz`` and ``ohmo status`` say of a channel. ``proved``: when the platform last took our credentials. ``probed``: it is asked on
-    purpose; else whatever is heard proves them, because it is the answer to a call. Of the connection that is or was last: ``alive``: it was heard at
-    all; ``useful``: it brought something new, or took something we said."""
+    purpose; else whatever is heard proves them, because it is the answer to a call. ``wary``: it stopped for somebody else and has not listened for
+    them since. Of the connection that is or was last: ``alive``: it was heard at all; ``useful``: it brought something new, or took something we said."""
 
     state: ChannelState = "starting"
     detail: str = ""
@@ -48,6 +48,7 @@ class Health:
     probed: bool = False
     silence: timedelta | None = None
     since: datetime | None = None
+    wary: bool = False
     alive: bool = False
     useful: bool = False
 

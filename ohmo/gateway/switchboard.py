@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import structlog
 
-from channels.contract import Address, Answer, Attachment, Channel, Clock, Outbound, PersonId, Probed, Whispering
+from channels.contract import Address, Answer, Attachment, Channel, Clock, Outbound, PersonId, Probed, Wary, Whispering
 from channels.errors import AuthFailed, ChannelError, InUse, NotReady, RateLimited, Unavailable
 from channels.record import record
 from ohmo.contracts.errors import LeaseLost, StoreError
@@ -166,7 +166,7 @@ class Switchboard:
         said = str(error) or type(error).__name__ if error is not None else "the channel stopped by itself"
         log.warning("channel_down", channel=link.label, error=said, kind=type(error).__name__)
         if isinstance(error, InUse):
-            health.state, health.detail = "conflict", said
+            health.state, health.detail, health.wary = "conflict", said, True
             text = f"{link.label} is stopped: {said.rstrip('.')}. It is tried every five minutes and goes on once the other one is gone; what is to be said there waits."
             await self._tell(f"conflict:{link.label}", text, link)
             return PROBE
@@ -197,9 +197,9 @@ class Switchboard:
         await self._parts.notices.tell(incident, text, not_through=link.name)
 
     async def _life(self, link: LinkSettings, health: Health) -> None:
-        shy = health.state == "conflict"
         await self._parts.storing()  # a connection is worth nothing while nothing that it brings can be kept
         channel = await self._build(link)
+        health.wary = health.wary or (isinstance(channel, Wary) and channel.wary)
         if health.state == "standby":  # while another instance speaks to it, the platform is asked nothing
             await self._lease(_lease_name(link, health.account))
         async with channel.connect():
@@ -217,7 +217,7 @@ class Switchboard:
             log.info("channel_connected", channel=link.label, account=channel.account)
             await self._parts.notices.connected()
             try:
-                await self._talk(link, channel, health, (name, generation), LISTENS if shy else 0.0)
+                await self._talk(link, channel, health, (name, generation))
             finally:
                 del self._connected[key]
                 self._drafts.pop(key, None)
@@ -234,8 +234,8 @@ class Switchboard:
             return link.build()
         return await within(BUILD_LIMIT, asyncio.to_thread(link.build))
 
-    async def _talk(self, link: LinkSettings, channel: Channel, health: Health, lease: tuple[str, int], silent: float) -> None:
-        """``lease``: its name and generation. ``silent``: seconds before anything is said."""
+    async def _talk(self, link: LinkSettings, channel: Channel, health: Health, lease: tuple[str, int]) -> None:
+        """``lease``: its name and generation."""
         parts, (name, generation) = self._parts, lease
         drafts = self._drafts[link.name, channel.account] = parts.drafts(channel, link)
 
@@ -266,17 +266,18 @@ class Switchboard:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recall(link, health), name=f"recall.{link.label}")
             group.create_task(self._hold(name), name=f"lease.{link.label}")
-            group.create_task(self._after(silent, delivery.run()), name=f"delivery.{link.label}")
-            group.create_task(self._after(silent, drafts.run()), name=f"drafts.{link.label}")
+            group.create_task(self._speak(health, delivery.run()), name=f"delivery.{link.label}")
+            group.create_task(self._speak(health, drafts.run()), name=f"drafts.{link.label}")
             group.create_task(self._menu(channel), name=f"menu.{link.label}")
             group.create_task(self._receive(channel, context), name=f"receive.{link.label}")
             if isinstance(channel, Probed):
                 group.create_task(self._prove(channel, health), name=f"probe.{link.label}")
 
-    async def _after(self, seconds: float, speaking: Coroutine[Any, Any, None]) -> None:
+    async def _speak(self, health: Health, speaking: Coroutine[Any, Any, None]) -> None:
         try:
-            if seconds:
-                await self._parts.sleep(seconds)
+            if health.wary:
+                await self._parts.sleep(LISTENS)
+                health.wary = False
             await speaking
         finally:
             speaking.close()

@@ -41,6 +41,7 @@ class House:
     def __init__(self, rig: Any, state: Path) -> None:
         self.rig, self.time, self.lives, self.heard = rig, Time(settled), 0, 0
         self.told: list[Arrival] = []
+        self._began = datetime.now(UTC)
         self._new_id = IdSource()
         self._state, self._store = state, MemoryStore(clock=lambda: datetime.now(UTC))
         self.door = doors({rig.name: rig})[rig.name]
@@ -52,7 +53,7 @@ class House:
 
     def _build(self) -> Any:
         self.lives += 1
-        return self.rig.channel(options=Options(state=self._state))
+        return self.rig.channel(options=Options(state=self._state, since=self._began))
 
     async def _publish(self, arrivals: Sequence[Arrival], cursor: CursorSave | None) -> list[Accepted]:
         if cursor is not None:

@@ -76,8 +76,9 @@ class Street:
         self._rig, self._folder, self._all = rig, folder, AsyncExitStack()
 
     async def builds(self, name: str) -> Running:
+        """Or opens anew, with what its life before left in its folder."""
         state = self._folder / name
-        state.mkdir(mode=0o700)
+        state.mkdir(mode=0o700, exist_ok=True)
         made, ending = House(self._rig, state), await self._all.enter_async_context(AsyncExitStack())
         return Running(made, await ending.enter_async_context(made.running()), ending)
 
@@ -120,9 +121,9 @@ async def test_of_two_houses_on_one_bot_one_stops_after_three_conflicts_and_trie
             await rig.says("who is there?")  # a poll of the other one that succeeds, as in five minutes there are many
             await holds("the other one hears", lambda count=count: stays.house.heard == count)
             await rests.tries()
-            await holds("the try ends the other one's poll, and is ended by it", lambda seen=seen: conflicts() == seen + 2)
+            await holds("the try ends two polls of the other one, and twice is ended by it", lambda seen=seen: conflicts() == seen + 4)
             await rests.becomes("conflict")
-            seen += 2
+            seen += 4
         assert "still" in rests.detail
         assert await rests.house.waiting() == ["kept until the other one is gone"]
         assert (stays.state, rests.house.heard) == ("connected", 0)
@@ -132,6 +133,13 @@ async def test_of_two_houses_on_one_bot_one_stops_after_three_conflicts_and_trie
         await rests.speaks()
         await holds("it hears again", lambda: rests.house.heard == 1)
         assert [one.text for one in await rig.visible() if one.by_bot] == ["kept until the other one is gone"]
+        name = "one" if rests is one else "two"
+        await rests.leaves()
+        rig.server.faults.conflicts = 1  # the platform still holds the poll of the life that was killed
+        again = await houses.builds(name)
+        await rig.says("and after a kill?")
+        await holds("it hears without waiting for five minutes", lambda: again.house.heard == 1)
+        assert (again.house.lives, again.house.time.now) == (1, 0.0)
 
 
 async def question(rig: Any, text: str, *houses: Running) -> Address:
@@ -357,3 +365,18 @@ async def test_of_two_daemons_on_one_discord_bot_one_rests_after_three_answers_t
         finally:
             if second.alive:
                 await second.kill()
+
+
+@pytest.mark.fault(51, on="slack")
+async def test_a_daemon_that_connects_anew_is_as_old_as_before(stage: Stage) -> None:
+    """Of two the younger one leaves: a lost connection must not make the elder one the younger."""
+    async with stage("slack") as scene:
+        await scene.daemon.start()
+        rig = scene.rigs["slack"]
+        for _ in range(2):
+            marker = await scene.says(on="slack")
+            await scene.answered(marker)
+            await rig.cut()
+        told = [row["metadata"]["event_payload"]["since"] for row in rig.server.workspace.rows["D0ADA"] if "metadata" in row]
+        assert len(told) >= 2
+        assert len(set(told)) == 1

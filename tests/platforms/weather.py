@@ -77,6 +77,11 @@ class Acks:
         """The platform sends it, or sends it again: the clock starts anew."""
         self._waiting[key] = (time.monotonic(), messages)
 
+    @property
+    def waiting(self) -> int:
+        """Keys that were handed over and not acknowledged yet."""
+        return len(self._waiting)
+
     def settled(self, key: object) -> None:
         if (found := self._waiting.pop(key, None)) is not None:
             self.took += [time.monotonic() - found[0]] * found[1]

@@ -28,11 +28,6 @@ async def discord() -> AsyncIterator[DiscordRig]:
         yield made
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> FakeContext:
-    return FakeContext(tmp_path)
-
-
 @asynccontextmanager
 async def hearing(discord: DiscordRig, context: FakeContext, pace: Pace = QUICK) -> AsyncIterator[asyncio.Task[None]]:
     """A channel that has heard a first word."""

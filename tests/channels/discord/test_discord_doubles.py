@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
-from channels.contract import Address, ChatId, Options, Outbound
+from channels.contract import Address, ChatId, Options
 from channels.discord.adapter import Discord
 from channels.errors import InUse
 from channels.testing import FakeContext
-from ohmo.ids import IdSource
+from tests.channels.second import answers, key, note, posted, stopped
 from tests.conformance.channels.stage import live, texts
 from tests.platforms.discord.rig import QUICK, DiscordRig, rig
 from tests.platforms.discord.world import BOT, DIRECT
 
 ADA = DIRECT["dm:ada"]
 HERE = Address("discord", BOT["id"], ChatId(ADA))
-new_id = IdSource()
 
 
 @pytest.fixture
 async def discord() -> AsyncIterator[DiscordRig]:
     async with rig() as made:
         yield made
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> FakeContext:
-    return FakeContext(tmp_path)
 
 
 def channel(discord: DiscordRig, context: FakeContext) -> Discord:
@@ -44,21 +34,7 @@ def channel(discord: DiscordRig, context: FakeContext) -> Discord:
 async def posts(discord: DiscordRig, nonce: str | None) -> None:
     """Somebody with our token does."""
     body: dict[str, Any] = {"content": "an answer"} | ({"nonce": nonce} if nonce is not None else {})
-    headers = {"Authorization": f"Bot {discord.server.token}"}
-    async with (
-        aiohttp.ClientSession() as http,
-        http.post(f"{discord.server.url}/channels/{ADA}/messages", json=body, headers=headers) as response,
-    ):
-        assert response.status == 200
-
-
-async def answers(made: Discord) -> None:
-    (part,) = made.render(Outbound(HERE, "our answer"))
-    await made.send(part, f"{new_id()}.0")
-
-
-def rested(context: FakeContext, *, silent: bool) -> None:
-    (context.state / "conflict.json").write_text(json.dumps({"stopped": time.time() - 600, "silent": silent}))
+    await posted(f"{discord.server.url}/channels/{ADA}/messages", f"Bot {discord.server.token}", body)
 
 
 async def test_the_one_whose_answer_comes_second_three_times_stops(discord: DiscordRig, context: FakeContext) -> None:
@@ -67,8 +43,8 @@ async def test_the_one_whose_answer_comes_second_three_times_stops(discord: Disc
         for count in (1, 2, 3):
             await discord.says(f"question {count}")
             await texts(context, count, task)
-            await posts(discord, f"{new_id()}.0")
-            await answers(made)
+            await posts(discord, key())
+            await answers(made, HERE)
         with pytest.raises(InUse, match=r"another ohmo answers with this token \(3 times in a row\)"):
             await asyncio.wait_for(task, 20)
 
@@ -79,15 +55,15 @@ async def test_the_one_whose_answer_comes_first_stays(discord: DiscordRig, conte
         for count in (1, 2, 3, 4):
             await discord.says(f"question {count}")
             await texts(context, count, task)
-            await answers(made)
-            await posts(discord, f"{new_id()}.0")
+            await answers(made, HERE)
+            await posts(discord, key())
         await discord.says("still there?")
         await texts(context, 5, task)
 
 
 @pytest.mark.parametrize("who", ["a script", "a script with nonces", "a former life", "ourselves in many parts"])
 async def test_others_that_speak_for_our_account_are_no_conflict(discord: DiscordRig, context: FakeContext, who: str) -> None:
-    former = [f"{new_id()}.0" for _ in range(4)]  # rows of a life that was killed while they were on their way
+    former = [key() for _ in range(4)]  # rows of a life that was killed while they were on their way
     await asyncio.sleep(0.002)  # the next millisecond
     made = channel(discord, context)
     async with live(made, context) as task:
@@ -102,11 +78,11 @@ async def test_others_that_speak_for_our_account_are_no_conflict(discord: Discor
                 case "a former life":
                     await posts(discord, former.pop())
                 case _:
-                    await answers(made)
-            await answers(made)
+                    await answers(made, HERE)
+            await answers(made, HERE)
         await discord.says("still there?")
         await texts(context, 5, task)
-    assert not (context.state / "conflict.json").exists()
+    assert not note(context.state).exists()
 
 
 @pytest.mark.parametrize("silent", [True, False])
@@ -117,9 +93,9 @@ async def test_after_a_stop_what_our_account_said_meanwhile_ends_the_try_before_
         await discord.says("hello")
         await texts(context, 1, task)
     discord.server.world.sessions.clear()  # nothing can be resumed: only the history tells, and it keeps no nonces
-    rested(context, silent=silent)
+    stopped(context.state, silent=silent)
     await discord.says("who answers?")
-    await posts(discord, f"{new_id()}.0")
+    await posts(discord, key())
     async with live(channel(discord, context), context) as task:
         if silent:
             with pytest.raises(InUse, match=r"another ohmo answers with this token \(still\)"):
@@ -130,11 +106,11 @@ async def test_after_a_stop_what_our_account_said_meanwhile_ends_the_try_before_
 
 
 async def test_after_a_stop_one_word_of_the_other_one_is_enough(discord: DiscordRig, context: FakeContext) -> None:
-    rested(context, silent=False)
+    stopped(context.state, silent=False)
     async with live(channel(discord, context), context) as task:
         await discord.says("hello")
         await texts(context, 1, task)
-        await posts(discord, f"{new_id()}.0")
+        await posts(discord, key())
         with pytest.raises(InUse, match="still"):
             await asyncio.wait_for(task, 20)
 
@@ -143,7 +119,7 @@ async def test_a_script_that_posts_with_our_token_does_not_hold_the_channel_for_
     async with live(channel(discord, context), context) as task:
         await discord.says("hello")
         await texts(context, 1, task)
-    rested(context, silent=True)
+    stopped(context.state, silent=True)
     for said in ("first try", "second try"):
         discord.server.world.sessions.clear()
         await discord.says(said)

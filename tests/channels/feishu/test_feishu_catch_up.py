@@ -25,11 +25,6 @@ async def feishu() -> AsyncIterator[FeishuRig]:
         yield made
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> FakeContext:
-    return FakeContext(tmp_path)
-
-
 @asynccontextmanager
 async def receiving(feishu: FeishuRig, context: FakeContext, channel: Feishu | None = None) -> AsyncIterator[None]:
     channel = channel or feishu.channel()

@@ -36,11 +36,6 @@ async def rig() -> AsyncIterator[MatrixRig]:
         yield made
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> FakeContext:
-    return FakeContext(tmp_path)
-
-
 async def arrivals(context: FakeContext, kind: type, count: int = 1) -> list:
     await context.until(lambda context: sum(isinstance(arrival, kind) for arrival in context.arrivals) >= count)
     return [arrival for arrival in context.arrivals if isinstance(arrival, kind)]

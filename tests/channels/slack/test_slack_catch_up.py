@@ -53,11 +53,6 @@ async def slack() -> AsyncIterator[SlackRig]:
         yield one
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> FakeContext:
-    return FakeContext(tmp_path)
-
-
 async def test_direct_messages_calls_and_replies_said_meanwhile_are_fetched_once_and_in_order(
     slack: SlackRig, context: FakeContext
 ) -> None:

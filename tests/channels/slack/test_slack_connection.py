@@ -53,11 +53,6 @@ async def slack() -> AsyncIterator[SlackRig]:
         yield one
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> FakeContext:
-    return FakeContext(tmp_path)
-
-
 @pytest.mark.parametrize("token", ["bot_token", "app_token"])
 async def test_a_wrong_token_fails_connect_at_once_and_names_where_to_look(slack: SlackRig, token: str) -> None:
     wrong = {"bot_token": "xoxb-wrong", "app_token": "xapp-wrong"}[token]

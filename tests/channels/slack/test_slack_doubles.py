@@ -3,42 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
-from channels.contract import Address, ChatId, Options, Outbound
+from channels.contract import Address, ChatId, Options
 from channels.errors import InUse
 from channels.rivals import Rivals
 from channels.slack.adapter import Slack
 from channels.slack.client import Pace, Wire
 from channels.slack.doubles import Doubles
 from channels.testing import FakeContext
-from ohmo.ids import IdSource
+from tests.channels.second import answers, key, millis, new_id, posted, stopped
 from tests.conformance.channels.stage import live, texts
 from tests.platforms.slack.rig import SlackRig, rig
 from tests.platforms.slack.workspace import BOT_TOKEN
 
 QUICK = Pace(echo=0.0, look=0.05)
 HERE = Address("slack", "T0HOUSE", ChatId("D0ADA"))
-new_id = IdSource()
 
 
 @pytest.fixture
 async def slack() -> AsyncIterator[SlackRig]:
     async with rig() as made:
         yield made
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> FakeContext:
-    return FakeContext(tmp_path)
 
 
 def channel(slack: SlackRig, context: FakeContext) -> Slack:
@@ -50,16 +42,7 @@ async def posts(slack: SlackRig, key: str | None, *, since: float | None = 0, th
     payload: dict[str, Any] = {"key": key} | ({"since": round(since * 1000)} if since is not None else {})
     metadata = {"metadata": {"event_type": "ohmo", "event_payload": payload}} if key is not None else {}
     body = {"channel": "D0ADA", "text": "an answer"} | metadata | ({"thread_ts": thread} if thread else {})
-    async with (
-        aiohttp.ClientSession(headers={"Authorization": f"Bearer {BOT_TOKEN}"}) as http,
-        http.post(f"{slack.server.url}chat.postMessage", json=body) as response,
-    ):
-        assert (await response.json())["ok"]
-
-
-async def answers(made: Slack) -> None:
-    (part,) = made.render(Outbound(HERE, "our answer"))
-    await made.send(part, f"{new_id()}.0")
+    assert (await posted(f"{slack.server.url}chat.postMessage", f"Bearer {BOT_TOKEN}", body))["ok"]
 
 
 def looked(slack: SlackRig) -> int:
@@ -78,14 +61,14 @@ async def test_the_one_that_came_later_stops_after_three_answers_of_the_other_on
         for part in range(4):  # one answer in four parts counts once
             await posts(slack, f"{row}.{part}", thread=root if threaded else "")
         for _ in range(2):
-            await posts(slack, f"{new_id()}.0", thread=root if threaded else "")
+            await posts(slack, key(), thread=root if threaded else "")
         with pytest.raises(InUse, match=r"another ohmo answers with this app \(3 times in a row\)"):
             await asyncio.wait_for(task, 20)
 
 
 @pytest.mark.parametrize("who", ["a script", "a younger one", "one that does not say since when", "a former life", "ourselves"])
 async def test_others_that_speak_for_our_account_are_no_conflict(slack: SlackRig, context: FakeContext, who: str) -> None:
-    former = [f"{new_id()}.0" for _ in range(4)]  # rows of a life that was killed while they were on their way
+    former = [key() for _ in range(4)]  # rows of a life that was killed while they were on their way
     await asyncio.sleep(0.002)  # the next millisecond
     made = channel(slack, context)
     async with live(made, context) as task:
@@ -96,19 +79,36 @@ async def test_others_that_speak_for_our_account_are_no_conflict(slack: SlackRig
                 case "a script":
                     await posts(slack, None)
                 case "a younger one":
-                    await posts(slack, f"{new_id()}.0", since=time.time() + 60)
+                    await posts(slack, key(), since=time.time() + 60)
                 case "one that does not say since when":
-                    await posts(slack, f"{new_id()}.0", since=None)
+                    await posts(slack, key(), since=None)
                 case "a former life":
                     await posts(slack, former.pop())
                 case _:
-                    await answers(made)
+                    await answers(made, HERE)
             if who != "ourselves":
                 await slack.server.until(lambda server, count=count: looked(slack) >= count)
         await slack.says("still there?")
         await texts(context, 2, task)
     if who == "ourselves":
         assert looked(slack) == 0, "we know our own posts"
+
+
+async def test_a_lost_connection_costs_no_place(slack: SlackRig, context: FakeContext) -> None:
+    """The house is older than the other one, its connection is younger."""
+    house, other = datetime.now(UTC) - timedelta(hours=2), datetime.now(UTC) - timedelta(hours=1)
+    made = slack.channel(options=Options(state=context.state, since=house), pace=QUICK)
+    async with live(made, context) as task:
+        await slack.says("hello")
+        await texts(context, 1, task)
+        for count in range(1, 5):
+            await posts(slack, key(), since=other.timestamp())
+            await slack.server.until(lambda server, count=count: looked(slack) >= count)
+        await answers(made, HERE)
+        await slack.says("still there?")
+        await texts(context, 2, task)
+    ours = next(row for row in slack.server.workspace.rows["D0ADA"] if row["text"] == "our answer")
+    assert ours["metadata"]["event_payload"]["since"] == millis(house), "so that the other one knows it, too"
 
 
 async def test_other_connections_of_the_app_alone_are_no_conflict(slack: SlackRig, context: FakeContext, tmp_path: Path) -> None:
@@ -129,9 +129,9 @@ async def test_after_a_stop_what_the_other_one_said_meanwhile_ends_the_try_befor
     async with live(channel(slack, context), context) as task:
         await slack.says("hello")
         await texts(context, 1, task)
-    (context.state / "conflict.json").write_text(json.dumps({"stopped": time.time() - 600, "silent": True}))
+    stopped(context.state)
     await slack.says("who answers?")
-    await posts(slack, f"{new_id()}.0" if there else None)
+    await posts(slack, key() if there else None)
     async with live(channel(slack, context), context) as task:
         if there:
             with pytest.raises(InUse, match=r"another ohmo answers with this app \(still\)"):
@@ -147,7 +147,7 @@ SHAPES: list[Any] = [
     {"event_type": "ohmo"},
     {"event_type": "ohmo", "event_payload": "x"},
     {"event_type": "ohmo", "event_payload": {"key": 3, "since": "x"}},
-    {"event_type": "ohmo", "event_payload": {"key": f"{new_id()}.0", "since": 0}},
+    {"event_type": "ohmo", "event_payload": {"key": key(), "since": 0}},
 ]
 
 

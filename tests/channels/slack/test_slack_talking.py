@@ -43,11 +43,6 @@ async def slack() -> AsyncIterator[SlackRig]:
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> FakeContext:
-    return FakeContext(tmp_path)
-
-
-@pytest.fixture
 async def channel(slack: SlackRig, context: FakeContext) -> AsyncIterator[Slack]:
     one = slack.channel()
     async with one.connect():

@@ -15,10 +15,11 @@ import aiohttp
 import pytest
 
 from channels.contract import Address, Answer, Attachment, Channel, ChatId, Choice, Edited, Options, Outbound, Reacted, Receipt
-from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected, Unavailable
+from channels.errors import Ambiguous, AuthFailed, ChannelError, InUse, NotReady, RateLimited, Rejected, Unavailable
 from channels.telegram import Settings
 from channels.telegram.adapter import Telegram
 from channels.testing import FakeContext
+from tests.channels.second import stopped
 from tests.platforms.telegram.rig import QUICK, TelegramRig, rig
 from tests.platforms.telegram.rules import Refusal, Rules
 from tests.platforms.telegram.world import BOT, GROUP
@@ -320,6 +321,56 @@ async def test_a_poll_of_somebody_else_ends_ours_at_once(telegram: TelegramRig, 
         await condition(lambda: any(call.code == 409 for call in telegram.server.calls))
         await telegram.says("still there")
         assert await context.texts(1) == ["still there"]
+
+
+@pytest.mark.parametrize("established", [True, False])
+async def test_a_connection_that_has_not_heard_yet_waits_longer_after_a_conflict(
+    telegram: TelegramRig, context: FakeContext, established: bool
+) -> None:
+    """The platform may hold the poll of a life that was killed; once it gave us one of our own there is none."""
+    telegram.pace = replace(QUICK, **({"former": 1000.0} if established else {"conflict": 1000.0}))
+    telegram.server.faults.conflicts = 0 if established else 1
+    async with listening(telegram.channel(), context):
+        await telegram.says("one")
+        assert await context.texts(1) == ["one"]
+        if established:
+            await condition(lambda: telegram.server.methods.polling)
+            telegram.server.methods.interrupt()
+            await telegram.says("two")
+            assert await context.texts(2) == ["one", "two"]
+
+
+def returned(telegram: TelegramRig, context: FakeContext) -> Channel:
+    """Of a house that stopped for somebody ten minutes ago."""
+    stopped(context.state)
+    return telegram.channel(Options(state=context.state))
+
+
+async def test_one_conflict_after_a_stop_may_be_the_poll_of_a_killed_life(telegram: TelegramRig, context: FakeContext) -> None:
+    telegram.server.faults.conflicts = 1
+    await telegram.says("heard all the same")
+    async with listening(returned(telegram, context), context):
+        assert await context.texts(1) == ["heard all the same"]
+
+
+async def test_a_second_conflict_after_a_stop_ends_the_try(telegram: TelegramRig, context: FakeContext) -> None:
+    telegram.server.faults.conflicts = 2
+    async with listening(returned(telegram, context), context) as task:
+        with pytest.raises(InUse, match=r"somebody else polls .* \(still\)"):
+            await asyncio.wait_for(task, 20)
+    assert [call.code for call in telegram.server.calls if call.method == "getUpdates"] == [409, 409]
+
+
+async def test_a_try_takes_nothing_from_the_other_one(telegram: TelegramRig, context: FakeContext) -> None:
+    await telegram.says("whose is it?")
+    telegram.pace = replace(QUICK, former=1.0)
+    async with listening(returned(telegram, context), context) as task:
+        await condition(lambda: telegram.server.acks.waiting == 1)
+        assert len(telegram.server.world.pending(None, 100)) == 1, "it saw it, and left it there"
+        telegram.server.world.pending(10**12, 100)  # the other one confirms it
+        with pytest.raises(InUse, match=r"takes what is said to this bot \(still\)"):
+            await asyncio.wait_for(task, 20)
+    assert context.arrivals == []
 
 
 # Credentials

@@ -9,22 +9,16 @@ import pytest
 
 from channels.errors import AuthFailed, InUse
 from channels.rivals import CONFLICTS, REMEMBERED, Rivals
-from ohmo.ids import IdSource, derived
+from ohmo.ids import derived
+from tests.channels.second import Clock, key_of, millis, note
 
 CAME = datetime(2026, 11, 22, 12, tzinfo=UTC)
 LATER = CAME + timedelta(minutes=3)
 
 
-class Clock:
-    now = CAME
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(CAME)
 
 
 @pytest.fixture
@@ -32,10 +26,6 @@ def rivals(tmp_path: Path, clock: Clock) -> Rivals:
     made = Rivals(tmp_path, clock)
     clock.now = LATER
     return made
-
-
-def made_at(moment: datetime) -> str:
-    return f"{IdSource(lambda: round(moment.timestamp() * 1000))()}.0"
 
 
 def stops(rivals: Rivals) -> None:
@@ -46,18 +36,18 @@ def stops(rivals: Rivals) -> None:
 
 
 def test_a_key_of_another_house_that_was_made_after_we_came_is_a_sign(rivals: Rivals) -> None:
-    assert rivals.said(made_at(LATER), LATER)
-    assert rivals.said(f"{made_at(LATER)[:-1]}1z", LATER)
+    assert rivals.said(key_of(LATER), LATER)
+    assert rivals.said(f"{key_of(LATER)[:-1]}1z", LATER)
 
 
 def test_what_a_former_life_or_a_dead_house_said_is_none(rivals: Rivals) -> None:
     """Killed with a send on its way, or a backup put back elsewhere: no key of theirs was made after we came."""
-    assert not rivals.said(made_at(CAME - timedelta(milliseconds=5)), LATER)
-    assert not rivals.said(made_at(LATER), CAME - timedelta(seconds=1))  # shown before, by a clock that is ahead
+    assert not rivals.said(key_of(CAME - timedelta(milliseconds=5)), LATER)
+    assert not rivals.said(key_of(LATER), CAME - timedelta(seconds=1))  # shown before, by a clock that is ahead
 
 
 def test_our_own_echo_is_none(rivals: Rivals) -> None:
-    key = made_at(LATER)
+    key = key_of(LATER)
     rivals.send(key)
     assert not rivals.said(key, LATER)
 
@@ -80,6 +70,14 @@ def test_the_third_conflict_in_a_row_is_enough(rivals: Rivals) -> None:
     assert issubclass(InUse, AuthFailed)
 
 
+def test_signs_that_are_an_hour_apart_do_not_add_up(rivals: Rivals, clock: Clock) -> None:
+    for number in range(10):
+        rivals.conflict("it happened", f"{number}")
+        clock.now += REMEMBERED
+        rivals.conflict("it happened", f"{number} and a half")
+        clock.now += REMEMBERED / 2
+
+
 def test_several_signs_of_one_conflict_count_once(rivals: Rivals) -> None:
     for _ in range(5):
         rivals.conflict("it happened", "an answer in five parts")
@@ -90,7 +88,7 @@ def test_after_a_stop_one_conflict_is_enough_for_an_hour_also_in_the_next_life(r
     stopped, clock.now = clock.now, clock.now + timedelta(minutes=5)
     again = Rivals(tmp_path, clock)
     assert again.rested == stopped
-    assert again.said(made_at(stopped + timedelta(minutes=1)), stopped + timedelta(minutes=1)), "they went on while we rested"
+    assert again.said(key_of(stopped + timedelta(minutes=1)), stopped + timedelta(minutes=1)), "they went on while we rested"
     with pytest.raises(InUse, match="still"):
         again.conflict("it happened")
     clock.now += REMEMBERED
@@ -99,13 +97,47 @@ def test_after_a_stop_one_conflict_is_enough_for_an_hour_also_in_the_next_life(r
     assert Rivals(tmp_path, clock).rested is None
 
 
-@pytest.mark.parametrize("damage", ["", "[", '"x"', "[1]", "1e400", "-5e300", "null"])
+@pytest.mark.parametrize("again", [2, 3])
+def test_a_sign_that_may_be_a_former_life_is_not_enough_after_a_stop_either(
+    rivals: Rivals, tmp_path: Path, clock: Clock, again: int
+) -> None:
+    stops(rivals)
+    back = Rivals(tmp_path, clock)
+    for _ in range(again - 1):
+        back.conflict("it happened", again=again)
+    with pytest.raises(InUse, match="still"):
+        back.conflict("it happened", again=again)
+
+
+def test_a_lost_connection_costs_no_place(tmp_path: Path, clock: Clock) -> None:
+    for _ in range(3):
+        assert Rivals(tmp_path, clock, CAME).since == millis(CAME)
+        clock.now += timedelta(minutes=10)
+    assert Rivals(tmp_path, clock).since == millis(clock.now), "a house that does not say when it began begins now"
+
+
+def test_who_left_its_place_is_younger_than_everybody_and_keeps_the_place_it_comes_back_to(tmp_path: Path, clock: Clock) -> None:
+    clock.now = LATER
+    stops(Rivals(tmp_path, clock, CAME))
+    clock.now += timedelta(minutes=5)
+    assert Rivals(tmp_path, clock, CAME).since == millis(clock.now)
+    clock.now += timedelta(minutes=5)
+    back = Rivals(tmp_path, clock, CAME)
+    back.send(key_of(clock.now))
+    came = clock.now
+    for _ in range(3):
+        clock.now += timedelta(minutes=40)
+        assert Rivals(tmp_path, clock, CAME).since == millis(came)
+    assert Rivals(tmp_path, clock, clock.now).since == millis(clock.now), "another life begins anew"
+
+
+@pytest.mark.parametrize("damage", ["", "[", '"x"', "[1]", "1e400", "-5e300", "null", '{"stopped": 1, "silent": true, "back": "x"}'])
 def test_a_note_that_cannot_be_read_counts_as_none(tmp_path: Path, damage: str) -> None:
-    (tmp_path / "conflict.json").write_text(damage)
-    assert Rivals(tmp_path, Clock()).rested is None
+    note(tmp_path).write_text(damage)
+    assert Rivals(tmp_path, Clock(CAME)).rested is None
 
 
 def test_without_a_folder_nothing_is_remembered() -> None:
-    rivals = Rivals(None, Clock())
+    rivals = Rivals(None, Clock(CAME))
     stops(rivals)
     assert rivals.rested is None

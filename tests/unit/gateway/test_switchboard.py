@@ -411,6 +411,50 @@ async def test_a_channel_that_stopped_for_somebody_else_says_nothing_until_it_ha
         assert [message.text for message in await board.platforms["fake"].visible()] == ["waits"]
 
 
+class Stopped(Adapter):
+    """It remembers that it stopped for somebody else not long ago."""
+
+    wary = True
+
+
+async def listens_before_it_speaks(board: Board, switch: Switchboard) -> None:
+    assert state(switch) == "connected"
+    await board.time.run_to(board.time.now + LISTENS - 0.1)
+    assert [message.text for message in await board.platforms["fake"].visible()] == []
+    await board.time.run_to(board.time.now + 0.1)
+    assert [message.text for message in await board.platforms["fake"].visible()] == ["waits"]
+
+
+async def test_a_stop_that_another_life_left_behind_is_heeded_too(board: Board) -> None:
+    board.kind = Stopped
+    await board.store.post([post("waits")])
+    async with board.running("fake") as switch:
+        await listens_before_it_speaks(board, switch)
+
+
+async def test_a_try_that_could_not_connect_leaves_the_next_one_to_listen_first(board: Board) -> None:
+    lives = ["finds somebody", "cannot connect", "is alone"]
+
+    async def listens(context: ChannelContext) -> None:
+        context.heard()
+        if lives.pop(0) == "finds somebody":
+            raise InUse("another ohmo answers with this token")
+        await asyncio.Event().wait()
+
+    def connects() -> None:
+        if lives[0] == "cannot connect":
+            lives.pop(0)
+            raise NotReady("the platform is away")
+
+    board.listens, board.breaks = listens, {"fake": connects}
+    async with board.running("fake") as switch:
+        assert state(switch) == "conflict"
+        await board.store.post([post("waits")])
+        await board.time.run_to(PROBE + 60.0, lambda: state(switch) == "connected")
+        assert lives == []
+        await listens_before_it_speaks(board, switch)
+
+
 # what breaks alone
 
 

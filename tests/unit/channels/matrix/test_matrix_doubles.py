@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from channels.errors import InUse, RateLimited, Rejected
+from channels.errors import AuthFailed, InUse, NotReady, RateLimited, Rejected
 from channels.matrix.client import Pace
 from channels.matrix.doubles import TYPE, Doubles
 from channels.rivals import Rivals
+from tests.channels.second import millis, stopped
 
 CAME = datetime(2026, 11, 22, 12, tzinfo=UTC)
-OLDER = {"life": "older", "since": round((CAME - timedelta(hours=1)).timestamp() * 1000)}
-YOUNGER = {"life": "younger", "since": round((CAME + timedelta(seconds=1)).timestamp() * 1000)}
+OLDER = {"life": "older", "since": millis(CAME - timedelta(hours=1))}
+YOUNGER = {"life": "younger", "since": millis(CAME + timedelta(seconds=1))}
 
 
 class Homeserver:
@@ -75,7 +76,7 @@ async def test_one_that_comes_later_is_answered_for_ever(doubles: Doubles, homes
     for count in range(1, 6):
         doubles.heard(YOUNGER)
         await left(doubles, homeserver, count)
-    assert {(word["life"], word["since"]) for word in homeserver.words} == {(homeserver.words[0]["life"], round(CAME.timestamp() * 1000))}
+    assert {(word["life"], word["since"]) for word in homeserver.words} == {(homeserver.words[0]["life"], millis(CAME))}
 
 
 @pytest.mark.parametrize(
@@ -92,8 +93,50 @@ async def test_our_own_word_says_nothing(doubles: Doubles, homeserver: Homeserve
         doubles.heard(homeserver.words[0])
 
 
-@pytest.mark.parametrize("refusal", [Rejected("M_UNRECOGNIZED"), RateLimited(5.0)])
-async def test_a_homeserver_that_takes_no_word_only_leaves_us_blind(doubles: Doubles, homeserver: Homeserver, refusal: Exception) -> None:
+async def test_a_homeserver_that_takes_no_word_only_leaves_us_blind(doubles: Doubles, homeserver: Homeserver) -> None:
+    homeserver.refuses = [Rejected("M_UNRECOGNIZED")]
+    await doubles.leave_word()
+    for _ in range(4):
+        doubles.heard(OLDER)  # it may be of a home that is gone: nothing of ours came before it
+    assert homeserver.words == []
+
+
+@pytest.mark.parametrize("refusal", [RateLimited(0.0), NotReady("away"), AuthFailed("M_UNKNOWN_TOKEN")])
+async def test_word_that_could_not_be_left_is_told_and_whoever_asks_later_is_still_answered(
+    doubles: Doubles, homeserver: Homeserver, refusal: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    homeserver.refuses = [refusal]
+    doubles.heard(YOUNGER)
+    task = asyncio.create_task(doubles.run())
+    try:
+        async with asyncio.timeout(20):
+            await homeserver.changed.wait()
+            doubles.heard(YOUNGER)
+            while not homeserver.words:
+                homeserver.changed.clear()
+                await homeserver.changed.wait()
+        assert not task.done(), task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert f"word of this connection could not be left: {refusal}" in caplog.text
+
+
+@pytest.mark.parametrize("refusal", [RateLimited(0.0), NotReady("away")])
+async def test_word_that_could_not_be_left_is_left_later(doubles: Doubles, homeserver: Homeserver, refusal: Exception) -> None:
     homeserver.refuses = [refusal]
     await doubles.leave_word()
-    assert homeserver.words == []
+    await left(doubles, homeserver, 1)
+
+
+async def test_a_lost_connection_costs_no_place(homeserver: Homeserver, tmp_path: Path) -> None:
+    """The house is older than the other one, its connection is younger; and word of its connection before says nothing, also after a stop."""
+    house = CAME - timedelta(hours=2)
+    stopped(tmp_path, ago=(datetime.now(UTC) - house).total_seconds() + 600)
+    doubles = Doubles(homeserver, "@ohmo:here", Rivals(tmp_path, lambda: CAME, house))  # pyright: ignore[reportArgumentType]
+    await doubles.leave_word()
+    for count in range(2, 6):
+        doubles.heard({"life": "of the connection before", "since": millis(house)})
+        doubles.heard(OLDER)
+        await left(doubles, homeserver, count)
+    assert {word["since"] for word in homeserver.words} == {millis(house)}
