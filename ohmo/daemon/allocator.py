@@ -5,16 +5,8 @@ from __future__ import annotations
 import asyncio
 import ctypes
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 EVERY = 60.0  # seconds; giving back takes some milliseconds, and what is needed again is faulted in within one
-_ARENA_MAX = -8  # M_ARENA_MAX of mallopt(3)
-
-
-def one_arena() -> None:
-    """Threads that begin after this share one heap: holes that one leaves are filled by another. ``mallopt(3)`` of glibc; elsewhere nothing happens."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
 def trimming() -> Callable[[], None] | None:

@@ -26,7 +26,6 @@ from ohmo.config.envfile import env_file
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 from ohmo.control.server import Doors
-from ohmo.daemon.allocator import one_arena
 from ohmo.daemon.life import SETTLED, living, tasks
 from ohmo.daemon.loop import run
 from ohmo.discovery import load
@@ -70,7 +69,6 @@ def serve(config: Config, order: Order) -> int:
     """``ohmo run``: until a signal. Returns the exit code; says what is wrong in one line on stderr."""
     faulthandler.enable()
     seal(order.environ)
-    one_arena()
     try:
         seams = Seams(failpoint=from_environment(order.environ), environ=order.environ)
     except ValueError as error:

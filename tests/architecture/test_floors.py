@@ -38,6 +38,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.lifecycle",
         "ohmo.processes",
         "ohmo.logs",
+        "ohmo.heap",
         "ohmo.discovery",
         "ohmo.media",
         "ohmo.ids",

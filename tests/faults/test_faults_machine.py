@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import platform
 import resource
 import socket
 import sqlite3
@@ -18,6 +19,7 @@ from tests.faults.conftest import Stage
 from tests.faults.daemon import until
 from tests.faults.disk import WRITE, Disk
 
+ARENA = 64 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -47,6 +49,26 @@ def visitors(path: Path, many: int) -> list[socket.socket]:
             one.connect(str(path))
         found.append(one)
     return found
+
+
+def heaps_of_threads(pid: int) -> list[str]:
+    """glibc gives a thread a heap of its own in an aligned room of 64 MiB: what is in use, and behind it what nobody may touch (malloc/arena.c)."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    ranges = [(*(int(end, 16) for end in line.split()[0].split("-")), line.split()[1]) for line in lines]
+    return [
+        line
+        for line, (begin, _, mode), (_, end, closed) in zip(lines, ranges, ranges[1:], strict=False)
+        if begin % ARENA == 0 and (mode, closed) == ("rw-p", "---p") and end == begin + ARENA
+    ]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc gives threads heaps of their own")
+async def test_the_threads_of_a_daemon_share_one_heap(stage: Stage) -> None:
+    async with stage("telegram") as scene:
+        await scene.daemon.start()
+        await scene.says()
+        await scene.answered()
+        assert not heaps_of_threads(scene.daemon.pid), "the first of its threads began before share_one_heap"
 
 
 async def test_without_file_descriptors_nothing_spins_and_everything_is_answered_afterwards(stage: Stage, work: Path) -> None:

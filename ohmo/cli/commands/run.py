@@ -17,6 +17,9 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     import importlib
     import threading
 
+    from ohmo.heap import share_one_heap
+
+    share_one_heap()
     # Reading the certificates of this machine takes OpenSSL a tenth of a second; Python goes on importing meanwhile.
     threading.Thread(target=importlib.import_module, args=("aiohttp",), name="aiohttp", daemon=True).start()
     from ohmo.cli.house import manifests, settings, surroundings

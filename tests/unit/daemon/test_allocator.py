@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,27 +27,6 @@ def test_freed_memory_below_something_still_used_goes_back_to_the_system() -> No
     give()
     assert resident() <= full - 80, "a hundred and fifteen MiB were freed"
     assert len(last) == 2000
-
-
-_THREAD = """
-import re, sys, threading
-from pathlib import Path
-from ohmo.daemon.allocator import one_arena
-if sys.argv[1] == "one":
-    one_arena()
-kept = []
-thread = threading.Thread(target=lambda: kept.extend(bytes(2000) for _ in range(30_000)))
-thread.start()
-thread.join()
-begin, end = re.search(r"^([0-9a-f]+)-([0-9a-f]+) .*\\[heap\\]$", Path("/proc/self/maps").read_text(), re.MULTILINE).groups()
-print((int(end, 16) - int(begin, 16)) >> 20)
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has arenas")
-def test_threads_share_one_heap() -> None:
-    one, many = (int(subprocess.check_output([sys.executable, "-c", _THREAD, word], timeout=60)) for word in ("one", "many"))
-    assert one >= 50 > 30 > many, "MiB in the heap of the process, after a thread took sixty"
 
 
 async def test_it_is_done_once_a_minute() -> None:
