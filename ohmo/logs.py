@@ -105,8 +105,9 @@ class Redactor:
 
 
 class RotatingFile:
-    """Appends lines; at ``max_bytes``, and at the first line of a new day (UTC), the file becomes ``.1.gz`` and the oldest of ``keep`` goes.
-    Any OSError is the caller's to survive."""
+    """Appends lines; at ``max_bytes``, and at the first line of a new day (UTC), the file becomes ``.1`` and the oldest of ``keep`` goes. ``.1`` stays
+    as it is, so that whoever follows the log reads it to its end; older ones are compressed. A file that cannot be turned over grows to twice
+    its size. Any OSError is the caller's to survive."""
 
     def __init__(self, path: Path, max_bytes: int, keep: int, today: Callable[[], int] = lambda: int(time.time() // 86_400)) -> None:
         self._path, self._max, self._keep, self._today = path, max_bytes, keep, today
@@ -119,8 +120,7 @@ class RotatingFile:
             if self._file is None:
                 self._open()
             if self._size and (self._size + len(line) > self._max or self._day != self._today()):
-                self._rotate()
-                self._open()
+                self._turn_over(len(line))
             assert self._file is not None
             written = self._file.write(line)
             self._size += written
@@ -147,6 +147,16 @@ class RotatingFile:
         if self._size and os.pread(handle, 1, self._size - 1) not in (b"\n", b""):  # a line was cut by a full disk or a kill
             self._size += self._file.write(b"\n")
 
+    def _turn_over(self, more: int) -> None:
+        try:
+            self._rotate()
+        except OSError:
+            self._open()
+            if self._size + more > 2 * self._max:
+                raise
+        else:
+            self._open()
+
     def _rotate(self) -> None:
         self.close()
         for number in range(self._keep - 1, 0, -1):
@@ -155,13 +165,13 @@ class RotatingFile:
                 if older.exists():
                     older.replace(self._numbered(number + 1, ending))
                     self._numbered(number + 1, "" if ending else ".gz").unlink(missing_ok=True)
-        plain = self._numbered(1, "")
-        self._path.replace(plain)
-        self._compress(plain)
+        self._path.replace(self._numbered(1, ""))
+        if self._keep > 1 and self._numbered(2, "").exists():
+            self._compress(2)
 
-    def _compress(self, plain: Path) -> None:
+    def _compress(self, number: int) -> None:
         """What cannot be compressed (no room for both) stays as it is."""
-        packed = self._numbered(1, ".gz")
+        plain, packed = self._numbered(number, ""), self._numbered(number, ".gz")
         try:
             with plain.open("rb") as old, packed.open("wb") as raw:
                 os.fchmod(raw.fileno(), 0o600)

@@ -5,17 +5,22 @@ A place in the log is ``INODE-OFFSET`` in hexadecimal: a file keeps its inode wh
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
+import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from channels.record import record
 
 _BLOCK = 64 * 1024
 _SCANNED = 16 * 1024 * 1024  # bytes one question looks through at most
+_TRIES = 5  # to list files that are being turned over
 _FORWARD = 1024 * 1024  # bytes of news at a time
 _PLACE = re.compile(r"([0-9a-f]{1,16})-([0-9a-f]{1,15})")
 RANKS = {"debug": 0, "info": 1, "warning": 2, "error": 3, "critical": 4}
@@ -82,23 +87,23 @@ class Logbook:
 
     def end(self) -> str:
         """The place behind the newest whole line."""
-        for path in self._files()[:1]:
-            with path.open("rb") as file:
-                size = _whole(file.fileno())
-                return _place(os.fstat(file.fileno()).st_ino, size)
+        with ExitStack() as stack:
+            for file, number in self._opened(stack)[:1]:
+                return _place(number, _whole(file))
         return ""
 
     def forward(self, wanted: Wanted, since: str) -> News:
         """What was written behind a place; "": from the beginning of the newest file."""
-        files = self._files()[::-1]  # oldest first
         inode, offset = _read(since)
-        numbers = [path.stat().st_ino for path in files]
-        whole = not since or inode in numbers
         entries: list[Entry] = []
         place = since
-        for path, number in list(zip(files, numbers, strict=True))[numbers.index(inode) if inode in numbers else -1 :]:
-            with path.open("rb") as file:
-                start = offset if number == inode else 0
+        with ExitStack() as stack:
+            files = [one for one in self._opened(stack) if not isinstance(one[0], BytesIO)][::-1]  # oldest first
+            # another file may have got the number of one that is gone
+            numbers = [0 if number == inode and offset > _size(file) else number for file, number in files]
+            whole = not since or inode in numbers
+            for file, number in files[numbers.index(inode) if inode in numbers else -1 :]:
+                start = offset if number == inode and whole else 0
                 file.seek(start)
                 data = file.read(_FORWARD)
                 body = data[: data.rfind(b"\n") + 1]
@@ -112,31 +117,79 @@ class Logbook:
         return News(tuple(entries), place, whole)
 
     def _files(self) -> list[Path]:
-        """Newest first."""
-        numbered = [(int(path.suffix[1:]), path) for path in self._path.parent.glob(f"{self._path.name}.*") if path.suffix[1:].isdigit()]
-        return [path for path in (self._path, *(path for _, path in sorted(numbered))) if path.exists()]
+        """Newest first; one that is compressed just now stands there twice, and counts once."""
+        found: dict[int, Path] = {}
+        for path in self._path.parent.glob(f"{self._path.name}.*"):
+            number, _, ending = path.name.removeprefix(f"{self._path.name}.").partition(".")
+            if number.isdecimal() and (ending == "" or (ending == "gz" and int(number) not in found)):
+                found[int(number)] = path
+        return [self._path, *(path for _, path in sorted(found.items()))]
+
+    def _opened(self, stack: ExitStack) -> list[tuple[BinaryIO, int]]:
+        """Each with its inode, newest first. The names move on while they are read: then they are read once more."""
+        found: list[tuple[BinaryIO, int]] = []
+        for _ in range(_TRIES):
+            found = []
+            for path in self._files():
+                with suppress(FileNotFoundError):
+                    raw = stack.enter_context(path.open("rb"))
+                    number = os.fstat(raw.fileno()).st_ino
+                    found.append((_Packed(raw) if path.suffix == ".gz" else raw, number))
+            numbers = [number for _, number in found]
+            with suppress(FileNotFoundError):
+                if len(set(numbers)) == len(numbers) and (not numbers or self._path.stat().st_ino == numbers[0]):
+                    break
+        return found
 
     def _backwards(self, before: str | None) -> Iterator[tuple[str, bytes]]:
         inode, offset = _read(before or "")
         passed = before is None
-        for path in self._files():
-            with path.open("rb") as file:
-                number = os.fstat(file.fileno()).st_ino
+        with ExitStack() as stack:
+            for file, number in self._opened(stack):
                 if not passed and number != inode:
                     continue
-                position = offset if not passed else _whole(file.fileno())
+                position = offset if not passed else _whole(file)
                 passed = True
-                for start, line in _lines_before(file.fileno(), position):
+                for start, line in _lines_before(file, position):
                     yield _place(number, start), line
 
 
-def _lines_before(handle: int, position: int) -> Iterator[tuple[int, bytes]]:
+class _Packed(BytesIO):
+    """A compressed file, unpacked when it is come to; of a damaged one what can be read."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        super().__init__()
+        self._raw: BinaryIO | None = raw
+
+    def unpack(self) -> None:
+        raw, self._raw = self._raw, None
+        if raw is None:
+            return
+        with suppress(OSError, EOFError, zlib.error), gzip.open(raw) as packed:
+            while piece := packed.read(_BLOCK):
+                self.write(piece)
+
+
+def _size(file: BinaryIO) -> int:
+    if isinstance(file, _Packed):
+        file.unpack()
+    return file.seek(0, os.SEEK_END)
+
+
+def _part(file: BinaryIO, size: int, at: int) -> bytes:
+    if isinstance(file, _Packed):
+        file.unpack()
+    file.seek(at)
+    return file.read(size)
+
+
+def _lines_before(file: BinaryIO, position: int) -> Iterator[tuple[int, bytes]]:
     """Start and bytes of each line that ends before a position, the last one first."""
     rest = b""
     while position > 0:
         size = min(_BLOCK, position)
         position -= size
-        rest = os.pread(handle, size, position) + rest
+        rest = _part(file, size, position) + rest
         lines = rest.splitlines(keepends=True)
         first = 0 if position == 0 else 1  # its beginning lies further back
         start = position + len(rest)
@@ -146,12 +199,11 @@ def _lines_before(handle: int, position: int) -> Iterator[tuple[int, bytes]]:
         rest = lines[0] if first and lines else b""
 
 
-def _whole(handle: int) -> int:
+def _whole(file: BinaryIO) -> int:
     """Bytes up to the end of the last whole line."""
-    size = os.fstat(handle).st_size
+    size = _size(file)
     back = min(size, _BLOCK)
-    tail = os.pread(handle, back, size - back)
-    return size - back + tail.rfind(b"\n") + 1
+    return size - back + _part(file, back, size - back).rfind(b"\n") + 1
 
 
 def _place(inode: int, offset: int) -> str:

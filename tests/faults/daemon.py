@@ -80,7 +80,9 @@ class Daemon:
 
     @property
     def log(self) -> str:
-        return "".join(path.read_text(errors="replace") for path in sorted((self.home / "logs").glob("*.jsonl")))
+        folder = self.home / "logs"  # the file before stays as it is, older ones are compressed
+        files = [*sorted(folder.glob("*.jsonl.[0-9]")), *sorted(folder.glob("*.jsonl"))]
+        return "".join(path.read_text(errors="replace") for path in files)
 
     async def start(self, failpoints: str = "", *, ready: bool = True, errors: int | None = None) -> None:
         """``errors``: a file descriptor that becomes its standard error."""

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from ohmo.control.logbook import Logbook, Wanted
+from ohmo.logs import RotatingFile
 from tests.unit.control.small_house import SmallHouse
 
 ALL = Wanted()
@@ -25,9 +26,11 @@ def write(path: Path, *lines: str) -> None:
 
 
 def rotate(path: Path) -> None:
-    if (older := path.with_name(f"{path.name}.1")).exists():
-        older.replace(path.with_name(f"{path.name}.2"))
-    path.replace(older)
+    """As the daemon turns it over."""
+    file = RotatingFile(path, 1, 5)
+    file.write(b"x" * 10 + b"\n")
+    file.close()
+    path.write_bytes(b"")
 
 
 def test_pages_backwards_cover_every_file_once(tmp_path: Path) -> None:
@@ -56,15 +59,27 @@ def test_news_go_on_over_rotations_and_wait_for_whole_lines(tmp_path: Path) -> N
     assert [entry.event["event"] for entry in news.entries] == ["event-2"]
     write(path, line(3)[10:])
     rotate(path)
-    write(path, line(4))
-    rotate(path)
-    write(path, line(5))
+    write(path, line(4), line(5))
     again = book.forward(ALL, news.place)
     assert [entry.event["event"] for entry in again.entries] == ["event-3", "event-4", "event-5"]
     assert again.whole
     assert book.forward(ALL, again.place).entries == ()
     resumed = book.forward(ALL, again.entries[0].end)
     assert [entry.event["event"] for entry in resumed.entries] == ["event-4", "event-5"]
+
+
+def test_what_was_turned_over_twice_between_two_looks_is_a_gap(tmp_path: Path) -> None:
+    path = tmp_path / "ohmo.jsonl"
+    write(path, line(1), line(2))
+    place = Logbook(path).end()
+    for number in (3, 4):
+        rotate(path)
+        write(path, line(number))
+    news = Logbook(path).forward(ALL, place)
+    assert not news.whole  # its file is compressed by now
+    assert [entry.event["event"] for entry in news.entries] == ["event-4"]
+    found, _ = Logbook(path).back(ALL, 10)
+    assert [entry.event["event"] for entry in found] == ["event-4", "event-3", "event-2", "event-1"]
 
 
 def test_a_place_that_rotated_away_is_told(tmp_path: Path) -> None:

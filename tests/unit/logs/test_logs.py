@@ -145,11 +145,30 @@ def test_a_full_file_is_turned_over_and_the_oldest_goes(tmp_path: Path) -> None:
     with logging_to(path, max_bytes=300, keep=2):
         for number in range(30):
             structlog.get_logger().info("event", number=number)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["ohmo.jsonl", "ohmo.jsonl.1.gz", "ohmo.jsonl.2.gz"]
-    older = gzip.decompress((tmp_path / "ohmo.jsonl.1.gz").read_bytes()).decode().splitlines()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ohmo.jsonl", "ohmo.jsonl.1", "ohmo.jsonl.2.gz"]
+    older = (tmp_path / "ohmo.jsonl.1").read_text().splitlines()
     assert len("\n".join(older)) <= 300
     assert lines(path)[-1]["number"] == 29
     assert json.loads(older[-1])["number"] == lines(path)[0]["number"] - 1
+    oldest = gzip.decompress((tmp_path / "ohmo.jsonl.2.gz").read_bytes()).decode().splitlines()
+    assert json.loads(oldest[-1])["number"] == json.loads(older[0])["number"] - 1
+
+
+def test_a_file_that_cannot_be_turned_over_goes_on_to_twice_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "ohmo.jsonl"
+    (tmp_path / "ohmo.jsonl.1" / "in the way").mkdir(parents=True)  # as a folder that became read-only, also for root
+    file = RotatingFile(path, 100, 1)
+    for _ in range(20):
+        file.write(b"123456789\n")
+    with pytest.raises(OSError, match="irectory"):
+        file.write(b"123456789\n")
+    assert path.stat().st_size == 200
+    (tmp_path / "ohmo.jsonl.1" / "in the way").rmdir()
+    (tmp_path / "ohmo.jsonl.1").rmdir()
+    file.write(b"later\n")
+    assert path.read_bytes() == b"later\n"
+    assert (tmp_path / "ohmo.jsonl.1").stat().st_size == 200
+    file.close()
 
 
 def test_a_new_day_begins_a_new_file(tmp_path: Path) -> None:
@@ -160,7 +179,7 @@ def test_a_new_day_begins_a_new_file(tmp_path: Path) -> None:
     today[0] += 1
     file.write(b"tuesday\n")
     assert path.read_bytes() == b"tuesday\n"
-    assert gzip.decompress((tmp_path / "ohmo.jsonl.1.gz").read_bytes()) == b"monday\n"
+    assert (tmp_path / "ohmo.jsonl.1").read_bytes() == b"monday\n"
     file.close()
 
 
