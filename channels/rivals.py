@@ -91,20 +91,20 @@ class Rivals:
         after, now = (self.rested if self._note.silent else None) or self._came, self._clock()
         return at > after and after.timestamp() * 1000 < int(found.group(1), 36) < (now + _FUTURE).timestamp() * 1000
 
-    def conflict(self, what: str, about: str = "", *, sure: bool = True, again: int = 1) -> None:
-        """``what`` happened; ``about``: what several signs of one conflict have in common. Raises InUse when it is enough: the third sign within an
-        hour, after a stop number ``again``.
+    def conflict(self, what: str, about: str = "", *, sure: bool = True, enough: int = CONFLICTS, again: int = 1) -> None:
+        """``what`` happened; ``about``: what several signs of one conflict have in common. Raises InUse when it is ``enough``: so many signs within
+        an hour, or, after a stop, ``again``.
         ``sure``: another ohmo said so; a script with our token may have, and must not hold a channel for ever: the next try listens for itself."""
         now, stopped = self._clock(), self.rested
         self._signs = [sign for sign in self._signs if now - sign[1] < REMEMBERED]
         if about and any(about == earlier for earlier, _ in self._signs):
             return
         self._signs.append((about, now))
-        enough = CONFLICTS if stopped is None else again
+        enough = enough if stopped is None else again
         if len(self._signs) < enough:
             _log.warning("%s (%d of %d times)", what, len(self._signs), enough)
             return
-        times = "still" if stopped is not None else f"{CONFLICTS} times in a row"
+        times = "still" if stopped is not None else f"{enough} times in a row"
         self._write(_Note(now, silent=sure))
         raise InUse(f"{what} ({times}): stop the other one, or take a token of your own")
 

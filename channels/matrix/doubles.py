@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +18,6 @@ from channels.rivals import Rivals
 log = logging.getLogger("channels.matrix")
 
 TYPE = "ohmo.connected"
-APART = 60.0  # seconds between two answers that are no longer in a row
 _WHAT = "matrix: another ohmo is connected with this account"
 
 
@@ -30,7 +28,6 @@ class Doubles:
         self._client, self._me, self._rivals = client, me, rivals
         self._life = secrets.token_hex(8)
         self._asks, self._wanted = 0.0, asyncio.Event()  # seconds until word is left again
-        self._answered = time.monotonic()
         self._left = False
 
     async def leave_word(self) -> None:
@@ -57,10 +54,6 @@ class Doubles:
             return
         if not self._left:
             return
-        now = time.monotonic()
-        if now - self._answered > APART:
-            self._rivals.calm()
-        self._answered = now
         self._rivals.conflict(_WHAT)
         self._ask(self._client.pace.ask)
 

@@ -7,6 +7,7 @@ import json
 import logging
 import random
 import re
+import time
 import zlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
@@ -131,10 +132,11 @@ class Telegram:
         is known within a minute; sends go on meanwhile. After the last try what went wrong is raised, and the house connects anew."""
         pace, failed = self._wire.pace, 0
         while True:
+            asked = time.monotonic()
             try:
                 return await self._wire.updates(offset, 0 if failed else hold)
             except TwoPollers as conflict:
-                await doubles.conflict(str(conflict))
+                await doubles.conflict(str(conflict), time.monotonic() - asked)
             except (NotReady, RateLimited) as failure:
                 if isinstance(failure, Garbled):
                     aside.keep(failure.body)

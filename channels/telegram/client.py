@@ -61,6 +61,7 @@ class Pace:
     soon: float = 0.25  # the next try after one poll that failed, at most; doubled after the next
     conflict: float = 1.0  # before asking again after somebody else's poll
     former: float = 3.0  # the same in a connection that has not heard yet: it may be the poll of a life that was killed
+    held: float = 1.0  # a poll that Telegram held for so long and then ended was ended by a newer one
     upload: float = 300.0  # the bytes of one file, one way
 
 

@@ -1,7 +1,7 @@
 """A second program on the same bot: whoever polls ends the poll of the other one, and Telegram says so (409).
 
-Source: Telegram Bot API, "Getting updates"; getUpdates, ``offset``: what no later poll confirmed stays, for whoever asks. After a kill the platform may hold
-our former life's poll for a moment, so one 409 is no second ohmo yet."""
+Source: Telegram Bot API, "Getting updates"; getUpdates, ``offset``: what no later poll confirmed stays, for whoever asks. After a kill the platform may
+refuse a poll because it holds our former life's for a moment; a poll that it took and then ended was ended by somebody who lives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from channels.rivals import CONFLICTS, Rivals
 from channels.telegram.client import Pace
 from channels.telegram.inbound import number
 
-AGAIN = 2  # conflicts that end a try: the other one, which saw as many, stays
+CERTAIN = 2  # conflicts that make whoever came later leave: the other one, which saw as many, stays
 
 
 class Doubles:
@@ -27,10 +27,14 @@ class Doubles:
         self._heard = True
         self._rivals.calm()
 
-    async def conflict(self, what: str) -> None:
-        """Waits until it may be asked again. Raises InUse."""
-        self._rivals.conflict(what, again=CONFLICTS if self._heard else AGAIN)
-        await asyncio.sleep(self._pace.conflict if self._heard else self._pace.former)
+    async def conflict(self, what: str, lasted: float) -> None:
+        """After ``lasted`` seconds of a poll. Waits until it may be asked again. Raises InUse."""
+        if self._heard:
+            self._rivals.conflict(what, again=CONFLICTS)
+            await asyncio.sleep(self._pace.conflict)
+        else:
+            self._rivals.conflict(what, enough=CERTAIN if lasted >= self._pace.held else CONFLICTS, again=CERTAIN)
+            await asyncio.sleep(self._pace.former)
 
     async def alone(self, poll: Callable[[int], Awaitable[list[object]]]) -> None:
         """After a stop, until it is clear whether the other one is gone. ``poll``, for so many seconds, takes nothing: what is there stays for the

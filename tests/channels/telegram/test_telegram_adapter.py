@@ -340,6 +340,16 @@ async def test_a_connection_that_has_not_heard_yet_waits_longer_after_a_conflict
             assert await context.texts(2) == ["one", "two"]
 
 
+async def test_a_poll_that_was_taken_and_then_ended_was_ended_by_somebody_who_lives(telegram: TelegramRig, context: FakeContext) -> None:
+    """So whoever came later leaves at the second one, and who was there before, which saw no more, stays."""
+    telegram.pace = replace(QUICK, held=0.0)
+    telegram.server.faults.conflicts = 3
+    async with listening(telegram.channel(), context) as task:
+        with pytest.raises(InUse, match=r"somebody else polls .* \(2 times in a row\)"):
+            await asyncio.wait_for(task, 20)
+    assert [call.code for call in telegram.server.calls if call.method == "getUpdates"] == [409, 409]
+
+
 def returned(telegram: TelegramRig, context: FakeContext) -> Channel:
     """Of a house that stopped for somebody ten minutes ago."""
     stopped(context.state)

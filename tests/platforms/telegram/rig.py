@@ -15,7 +15,7 @@ from tests.platforms.telegram.rules import Rules
 from tests.platforms.telegram.server import Server
 from tests.platforms.telegram.world import BOT, Body, Chat
 
-QUICK = Pace(connect=5, call=5, poll=2, conflict=0.01, former=0.02, upload=20)
+QUICK = Pace(connect=5, call=5, poll=2, conflict=0.01, former=0.02, held=1_000, upload=20)
 
 
 class TelegramRig:
