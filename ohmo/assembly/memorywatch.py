@@ -14,33 +14,45 @@ from ohmo.gateway.notices import Notices
 log = structlog.get_logger("ohmo.memory")
 HIGH, LOW = 0.85, 0.75  # of the limit: from there on it is short, and below that no longer
 LOOK = 2.0  # seconds between two looks
+WARNING = "memory is short: one turn runs at a time until less than three quarters of what ohmo may use is used"
 
 
 class Narrowed(Protocol):
-    def narrow(self, width: int | None) -> None: ...
+    def narrow(self, width: int | None) -> None:
+        """At most so many turns begin beside each other from now on; None: as many as before."""
+        ...
 
 
 class MemoryWatch:
-    """``run`` is a life of the house; it ends at once where nobody set a limit. ``share``: used of what may be used, None without a limit."""
+    """``share``: used of what may be used, 0 to 1; None without a limit. ``sleep`` waits so many seconds."""
 
     def __init__(
         self, pool: Narrowed, notices: Notices, share: Callable[[], float | None], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> None:
         self._pool, self._notices, self._share, self._sleep = pool, notices, share, sleep
-        self.warnings: tuple[str, ...] = ()
+        self._is_short = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """For the status."""
+        return (WARNING,) if self._is_short else ()
 
     async def run(self) -> None:
+        """Until cancelled, or at once where there is no limit."""
         while (share := await asyncio.to_thread(self._share)) is not None:
-            if not self.warnings and share >= HIGH:
-                await self._short(share)
-            elif self.warnings and share < LOW:
-                self.warnings = ()
-                self._pool.narrow(None)
-                log.warning("memory_is_back", used=round(share, 2))
+            if not self._is_short and share >= HIGH:
+                await self._narrow(share)
+            elif self._is_short and share < LOW:
+                self._widen(share)
             await self._sleep(LOOK)
 
-    async def _short(self, share: float) -> None:
-        self.warnings = ("memory is short: one turn runs at a time until less than three quarters of what ohmo may use is used",)
+    def _widen(self, share: float) -> None:
+        self._is_short = False
+        self._pool.narrow(None)
+        log.warning("memory_is_back", used=round(share, 2))
+
+    async def _narrow(self, share: float) -> None:
+        self._is_short = True
         self._pool.narrow(1)
         gc.collect()
         log.warning("memory_is_short", used=round(share, 2))
