@@ -10,14 +10,26 @@ from pathlib import Path
 
 import structlog
 
-from ohmo.store.inspection import fault_of, for_checks
+from channels.record import record
+from ohmo.store.inspection import FULL_CHECK_BYTES, fault_of, for_checks
 
 log = structlog.get_logger("ohmo.store")
-REST = 20.0  # seconds after the start: those who wait are answered first
 
 
-async def late_check(path: Path, fatal: Callable[[str], None], *, rest: float = REST) -> None:
-    """``fatal`` hears one line when a page is damaged; the next start puts the file aside. Cancelled, it ends at once."""
+@record
+class WholeReading:
+    """When every page of the file is read: a file of up to ``at_once`` bytes before anybody uses it, a larger one ``rest`` seconds after the start, because
+    those who wait are answered first."""
+
+    at_once: int = FULL_CHECK_BYTES
+    rest: float = 20.0
+
+
+AS_USUAL = WholeReading()
+
+
+async def late_check(path: Path, fatal: Callable[[str], None], rest: float) -> None:
+    """After ``rest`` seconds. ``fatal`` hears one line when a page is damaged; the next start puts the file aside. Cancelled, it ends at once."""
     await asyncio.sleep(rest)
     with closing(for_checks(path)) as connection:
         reading = asyncio.ensure_future(asyncio.to_thread(_fault, connection))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
@@ -15,8 +15,7 @@ from ohmo.contracts.errors import StoreError
 from ohmo.failpoints import Failpoint
 from ohmo.store.footing import log_of, remember
 from ohmo.store.health import Health, examine, suspicion
-from ohmo.store.inspection import FULL_CHECK_BYTES
-from ohmo.store.late_check import REST, late_check
+from ohmo.store.late_check import AS_USUAL, WholeReading, late_check
 from ohmo.store.listeners import Hear, Listeners
 from ohmo.store.schema import MIGRATIONS
 from ohmo.store.sql import SqlStore
@@ -137,16 +136,14 @@ async def open_sqlite(
     new_id: Callable[[], str],
     writer: str,
     failpoint: Failpoint,
-    migrations: Mapping[int, Sequence[str]] = MIGRATIONS,
     backups: Path | None = None,
-    most: int = FULL_CHECK_BYTES,
-    rest: float = REST,
+    reading: WholeReading = AS_USUAL,
 ) -> AsyncGenerator[SqliteStore]:
     """The store at ``path``; made when it is missing, brought forward when it is older, put aside when it is damaged (see ``health``).
-    ``most``, ``rest``: a file of more bytes is read whole only so many seconds later.
+    ``backups``: the folder whose newest whole one fills in what a damaged file has lost.
 
     The caller owns the home (``ohmo.store.lock``). Raises NewerSchema (file untouched), Unavailable (disk)."""
-    health = await asyncio.to_thread(examine, path, clock, failpoint, migrations, backups, most)
+    health = await asyncio.to_thread(examine, path, clock, failpoint, MIGRATIONS, backups, reading.at_once)
     fatal: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def report(reason: str) -> None:
@@ -160,7 +157,7 @@ async def open_sqlite(
     with suppress(StoreError, Unavailable):  # a disk that takes nothing is told by the first message
         await driver.write(lambda _: _begin(writer))
         await asyncio.to_thread(remember, path, writer)
-    checking = None if health.whole else asyncio.create_task(late_check(path, report, rest=rest), name="store.check")
+    checking = None if health.whole else asyncio.create_task(late_check(path, report, reading.rest), name="store.check")
     try:
         yield SqliteStore(driver, health, fatal, new_id=new_id, writer=writer)
     finally:

@@ -17,6 +17,7 @@ from ohmo.contracts.store import Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
 from ohmo.store.health import Health, bring_forward, create, examine, suspicion
+from ohmo.store.late_check import WholeReading
 from ohmo.store.schema import MIGRATIONS, NewerSchema, newest
 from ohmo.store.sqlite import SqliteStore, open_sqlite
 
@@ -232,7 +233,7 @@ async def test_one_flipped_bit_in_a_state_is_a_damage_and_not_a_message_that_wai
 @asynccontextmanager
 async def as_if_large(path: Path) -> AsyncGenerator[SqliteStore]:
     """A store too large to be read whole before anybody uses it."""
-    async with open_sqlite(path, clock=lambda: NOW, new_id=IdSource(), writer="w", failpoint=inert, most=0, rest=0) as store:
+    async with open_sqlite(path, clock=lambda: NOW, new_id=IdSource(), writer="w", failpoint=inert, reading=WholeReading(0, 0)) as store:
         yield store
 
 
