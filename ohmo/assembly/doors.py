@@ -11,6 +11,7 @@ from channels.contract import Address
 from channels.record import record
 from ohmo.bus import MessageBus
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.events import Event
 from ohmo.contracts.questions import Scope
 from ohmo.contracts.store import Accepted, Asked, Card, Hint, PersonRow, Ruling, Store, ThreadSettings
@@ -100,7 +101,7 @@ async def publish_wake(bus: MessageBus, wake: Wake, settings: ThreadSettings | N
 
 
 def address_parser(board: Switchboard) -> Callable[[str], Address]:
-    """Reads ``CHANNEL:REST`` with the channel's own grammar. Raises ValueError with one line."""
+    """Reads ``CHANNEL:REST`` with the channel's own grammar. Raises ValueError with one line; NotConnected and NotEnabled when nobody here knows that grammar now."""
 
     def parse(text: str) -> Address:
         channel, colon, rest = text.partition(":")
@@ -108,9 +109,9 @@ def address_parser(board: Switchboard) -> Callable[[str], Address]:
             raise ValueError(f"{text}: an address is CHANNEL:REST, for example slack:C123/1700.1")
         found = board.address(channel, rest)
         if found is None and channel not in board.names:
-            raise ValueError(f"{text}: the channel {channel} is not enabled, only {', '.join(board.names)}; config.yaml enables it")
+            raise NotEnabled(f"{text}: the channel {channel} is not enabled, only {', '.join(board.names)}; config.yaml enables it")
         if found is None:
-            raise ValueError(f"{text}: the channel {channel} is not connected")
+            raise NotConnected(f"{text}: the channel {channel} is not connected")
         return found
 
     return parse

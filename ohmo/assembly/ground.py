@@ -18,6 +18,7 @@ from ohmo.bus import MessageBus
 from ohmo.bus.bus import Seated
 from ohmo.config.load import Config
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.errors import NotConnected
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Accepted, CursorSave, Store
@@ -70,9 +71,9 @@ class Knot:
         return self.board.largest(place) if self.board is not None else None
 
     def parse(self, text: str) -> Address:
-        """``CHANNEL:REST``. Raises ValueError."""
+        """``CHANNEL:REST``. Raises ValueError, NotConnected above all."""
         if self.board is None:
-            raise ValueError(f"{text}: its channel is not connected")
+            raise NotConnected(f"{text}: its channel is not connected")
         return address_parser(self.board)(text)
 
     async def fetch(self, place: Address, attachment: Attachment, into: Path) -> Path:

@@ -16,6 +16,9 @@ OhmoError
     ├── Refused            the provider will never accept this request as it is
     ├── BadKey             the key is missing, wrong or not allowed
     └── NoSuchModel        the endpoint has no route for this model
+ValueError                 an address (`CHANNEL:REST`) that cannot be read
+└── NotConnected           its channel is not connected now: read it later
+    └── NotEnabled         nor will it be before config.yaml enables it
 (`Unavailable` lives in channels/errors.py, because channels see it too.)
 """
 
@@ -91,3 +94,11 @@ class BadKey(ProviderError):
 
 class NoSuchModel(ProviderError):
     """The endpoint has no route for this model."""
+
+
+class NotConnected(ValueError):
+    """The channel that would read the address is not connected now."""
+
+
+class NotEnabled(NotConnected):
+    """The channel that would read the address is not enabled in the configuration."""

@@ -14,6 +14,7 @@ from channels.errors import Unavailable
 from channels.record import record
 from ohmo.contracts.arrivals import Terms, Wake
 from ohmo.contracts.cron import BadJob, JobBody, JobRow, Jobs, JobSpec, NoSuchJob, OccurrenceRow
+from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.messages import Json
 from ohmo.contracts.store import Accepted
 from ohmo.cron.recipes import Recipe, read_recipe, recipes
@@ -44,7 +45,7 @@ OWNER = By()
 
 @record
 class DeskParts:
-    """``zone``: of jobs that name none. ``resolve`` reads ``CHANNEL:REST``, ValueError: not now. ``check_secret`` raises OhmoError when a
+    """``zone``: of jobs that name none. ``resolve`` reads ``CHANNEL:REST``, ValueError: it cannot, NotConnected: not now. ``check_secret`` raises OhmoError when a
     reference leads to nothing. ``recipes``: folders, the owner's first. ``withdraw``: nobody is asked any more what these turns asked."""
 
     jobs: Jobs
@@ -252,11 +253,13 @@ class CronDesk:
 
     def _note(self, spec: JobSpec) -> str:
         """What stands in the way of its reports, as far as it is known already; "" when nothing does."""
-        try:
-            if spec.to is not None:
+        if spec.to is not None:
+            try:
                 self._parts.resolve(spec.to)
-        except ValueError as error:
-            return f"{error}; until then its reports go to the owner" if "is not enabled" in str(error) else ""
+            except NotEnabled as error:
+                return f"{error}; until then its reports go to the owner"
+            except ValueError:
+                return ""  # it is connected later, or its reports say what is wrong
         return ""
 
     def _place(self, spec: JobSpec) -> Address | None:
@@ -265,9 +268,9 @@ class CronDesk:
             return None
         try:
             return self._parts.resolve(spec.to)
+        except NotConnected:
+            return None
         except ValueError as error:
-            if "is not connected" in str(error) or "is not enabled" in str(error):
-                return None
             raise BadJob(f"to: {error}") from error
 
     async def _check_modesty(self, spec: JobSpec, by: By, job: str) -> None:

@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.store import Accepted, Seat
 from ohmo.control.callers import Callers
 from ohmo.control.cron import CronRoutes
@@ -41,9 +42,9 @@ async def client(tmp_path: Path) -> AsyncIterator[TestClient[web.Request, web.Ap
     def resolve(text: str) -> Address:
         channel, _, rest = text.partition(":")
         if channel == "irc":
-            raise ValueError(f"{text}: the channel irc is not enabled, only slack; config.yaml enables it")
+            raise NotEnabled(f"{text}: the channel irc is not enabled, only slack; config.yaml enables it")
         if channel != "slack":
-            raise ValueError(f"{text}: the channel {channel} is not connected")
+            raise NotConnected(f"{text}: the channel {channel} is not connected")
         return Address("slack", "T1", ChatId(rest))
 
     desk = CronDesk(DeskParts(store, publish, resolve, lambda _: None, (tmp_path,), "UTC", IdSource(), clock, _nothing_asked))
