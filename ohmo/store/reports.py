@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from channels.contract import Address
@@ -13,6 +13,7 @@ from ohmo.store.codec import column, from_column, read_arrival, read_settings, r
 from ohmo.store.numbers import address_of
 from ohmo.store.outbox import COLUMNS, OPEN, out_row
 from ohmo.store.people import link
+from ohmo.store.slices import sums
 from ohmo.store.statements import Moment, Op, Row, Value, instant
 
 Depths = tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]]  # of inbox and outbox, by channel and state
@@ -31,7 +32,8 @@ def counts(ended: Depths) -> Op[Counts]:
         )
         inbox.update(((channel, state), count) for channel, count, _ in rows)
         oldest.update((channel, min(since, oldest.get(channel, since))) for channel, _, since in rows)
-    outbox = {**ended[1], **(yield from _outbox(OPEN))}
+    posts = yield f"SELECT channel, state, COUNT(*) FROM outbox WHERE {OPEN} GROUP BY channel, state", ()
+    outbox = {**ended[1], **{(channel, state): count for channel, state, count in posts}}
     turns = yield f"SELECT state, COUNT(*) FROM turns WHERE {_TURNS_OPEN} GROUP BY state", ()
     by_state: dict[str, int] = dict(turns)
     by_channel = {channel: instant(since) for channel, since in oldest.items()}
@@ -40,16 +42,19 @@ def counts(ended: Depths) -> Op[Counts]:
 
 def counts_of_ended() -> Op[Depths]:
     """Inbox and outbox by channel and ending or state; looks at an index entry of every row there is."""
-    rows = yield (
-        "SELECT t.channel, i.ending, COUNT(*) FROM inbox i JOIN threads t ON t.thread = i.thread WHERE i.state = 'ended' GROUP BY t.channel, i.ending",
-        (),
+    inbox = yield from sums(
+        "inbox i JOIN threads t ON t.thread = i.thread WHERE i.state = 'ended'",
+        ("i.ended_at",),
+        (0,),
+        ("t.channel", "i.ending"),
+        "COUNT(*)",
     )
-    return {(channel, ending): count for channel, ending, count in rows}, (yield from _outbox("ended_at IS NOT NULL"))
+    outbox = yield from sums("outbox WHERE ended_at IS NOT NULL", ("ended_at",), (0,), ("channel", "state"), "COUNT(*)")
+    return _depths(inbox), _depths(outbox)
 
 
-def _outbox(condition: str) -> Op[dict[tuple[str, str], int]]:
-    rows = yield f"SELECT channel, state, COUNT(*) FROM outbox WHERE {condition} GROUP BY channel, state", ()
-    return {(channel, state): count for channel, state, count in rows}
+def _depths(found: Mapping[Row, Sequence[int]]) -> dict[tuple[str, str], int]:
+    return {(channel, state): numbers[0] for (channel, state), numbers in found.items()}
 
 
 THREAD = """SELECT t.thread, t.channel, t.account, t.chat, t.topic, t.person, t.session_seq, t.last_at, t.settings, t.ready_at, t.parked,
@@ -138,25 +143,22 @@ def _first_day(at: Moment, days: int) -> str:
 _SPENT = "COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), SUM(micro_usd)"  # the columns of ``Spent``
 
 
+def _spent(at: Moment, days: int, *groups: str) -> Op[dict[Row, list[int]]]:
+    return sums("usage WHERE TRUE", ("day", "id"), (_first_day(at, days), ""), groups, _SPENT)
+
+
 def usage(at: Moment, days: int, by_person: bool) -> Op[list[UsageTotal]]:
-    who = "COALESCE(person, '')" if by_person else "''"
-    rows = yield (
-        f"""SELECT day, model, {who} AS who, {_SPENT} FROM usage
-        WHERE day >= ? GROUP BY day, model, who ORDER BY day, model, who""",
-        (_first_day(at, days),),
-    )
+    found = yield from _spent(at, days, "day", "model", *(("COALESCE(person, '')",) if by_person else ()))
     return [
-        UsageTotal(*map(int, numbers), day=day, model=from_column(model), person=from_column(who)) for day, model, who, *numbers in rows
+        UsageTotal(*numbers, day=day, model=from_column(model), person=from_column("".join(who)))
+        for (day, model, *who), numbers in sorted(found.items())
     ]
 
 
 def thread_totals(at: Moment, days: int, limit: int) -> Op[list[ThreadTotal]]:
-    rows = yield (
-        f"""SELECT COALESCE(thread, '') AS place, {_SPENT} FROM usage
-        WHERE day >= ? GROUP BY place ORDER BY SUM(micro_usd) DESC, SUM(input + cached + written + output) DESC, place LIMIT ?""",
-        (_first_day(at, days), limit),
-    )
-    return [ThreadTotal(*map(int, numbers), thread=thread) for thread, *numbers in rows]
+    found = yield from _spent(at, days, "COALESCE(thread, '')")
+    totals = [ThreadTotal(*numbers, thread=thread) for (thread,), numbers in found.items()]
+    return sorted(totals, key=lambda one: (-one.micro_usd, -(one.input + one.cached + one.written + one.output), one.thread))[:limit]
 
 
 def thread_usage(thread: str, since: datetime | None) -> Op[list[TurnUsage]]:
