@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import ohmo
+from channels.contract import Clock
 from ohmo.config.models import Budget
 from ohmo.contracts.reports import Reports, UsageTotal
 from ohmo.contracts.status import HouseStatus, with_queues
+from ohmo.contracts.store import PersonRow
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.sessions.pool import Pool
 
@@ -29,6 +31,8 @@ class Truth:
     limit: Budget  # of a day
     away: Callable[[], str]
     today: Callable[[], Awaitable[Sequence[UsageTotal]]]
+    people: Callable[[], Awaitable[Sequence[PersonRow]]]
+    clock: Clock
     ready: bool = field(default=False)
 
     async def _today(self) -> Mapping[str, int | float | None]:
@@ -37,6 +41,11 @@ class Truth:
         spent = sum(row.micro_usd for row in rows) / 1_000_000
         tokens = sum(row.tokens for row in rows)
         return {"usd": spent, "tokens": tokens, "usd_limit": self.limit.usd, "tokens_limit": self.limit.tokens}
+
+    async def _asking(self) -> int:
+        """Whose code may still be typed."""
+        now = self.clock()
+        return sum(row.role == "asking" and row.expires is not None and row.expires > now for row in await self.people())
 
     async def __call__(self) -> HouseStatus:
         counts = await self.reports.counts(spare=True)
@@ -51,5 +60,5 @@ class Truth:
         return HouseStatus(
             ready=self.ready and not away, version=ohmo.__version__, started=self.started, provider=self.provider, model=self.model,
             channels=with_queues(self.board.report(), counts), inbox=inbox, outbox=outbox, oldest_waiting=counts.oldest_waiting, turns_running=self.pool.running,
-            turns_parked=counts.turns_parked, cron=self.cron(), budget={"day": await self._today()}, warnings=warnings,
+            turns_parked=counts.turns_parked, cron=self.cron(), budget={"day": await self._today()}, warnings=warnings, asking=await self._asking(),
         )  # fmt: skip

@@ -22,6 +22,8 @@ def show_status(status: Mapping[str, Any]) -> None:
     click.echo(f"turns: {status['turns_running']} running, {status['turns_parked']} waiting for an answer")
     click.echo(f"cron: {_cron(dict(status['cron']))}")
     click.echo(f"spent today: {_spent(dict(status['budget'].get('day', {})))}")
+    if status.get("asking"):
+        click.echo(f"people: {status['asking']} asking to be let in; ohmo pairing list, then ohmo pairing approve CODE")
     rows = [{"name": name, **channel} for name, channel in dict(status["channels"]).items()]
     columns: Columns = {
         "CHANNEL": lambda row: row["name"],

@@ -47,7 +47,7 @@ def _with_queue(channel: ChannelStatus, name: str, counts: Counts) -> ChannelSta
 
 @record
 class HouseStatus:
-    """``ready``: store open, sessions claiming, control answering; channels have their own state."""
+    """``ready``: store open, sessions claiming, control answering; channels have their own state. ``asking``: people whose code waits for the owner."""
 
     ready: bool
     version: str
@@ -63,3 +63,4 @@ class HouseStatus:
     cron: Mapping[str, int | float | str | None]  # lag_seconds, next
     budget: Mapping[str, Mapping[str, int | float | None]]  # "day": usd and tokens spent, usd_limit and tokens_limit or None
     warnings: tuple[str, ...] = ()
+    asking: int = 0

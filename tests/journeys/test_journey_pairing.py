@@ -18,11 +18,13 @@ async def test_a_stranger_is_let_in_with_the_code_they_were_told(world: Callable
         assert life.model.requests == []
         code = re.search(r"`([A-Z2-9]{8})`", card.text)
         assert code is not None
+        assert (await built.truth()).asking == 1
         people = HousePeople(built.store, built.access, life.clock, "user")
         assert await people.pair("WRONGONE") is None
         assert await people.pair(code[1]) is not None
         await life.platform.says("hello again", person="eve", chat="dm:eve")
         await life.hears("echo: hello again", "dm:eve")
+        assert (await built.truth()).asking == 0
     async with house(life):
         await life.platform.says("and tomorrow", person="eve", chat="dm:eve")
         await life.hears("echo: and tomorrow", "dm:eve")

@@ -136,7 +136,7 @@ const house = new StatusBoard({
 /** What waits for the owner, beside the places where it is dealt with. */
 function badges(told) {
   const dead = (told.inbox.dead ?? 0) + (told.outbox.dead ?? 0);
-  for (const [id, number, words] of [["count-approvals", told.turns_parked, "waiting"], ["count-dead", dead, "dead letters"]]) {
+  for (const [id, number, words] of [["count-approvals", told.turns_parked, "waiting"], ["count-dead", dead, "dead letters"], ["count-people", told.asking ?? 0, "ask to be let in"]]) {
     $(id).hidden = number === 0;
     $(id).textContent = number > 99 ? "99+" : number ? String(number) : "";
     $(id).setAttribute("aria-label", `${number} ${words}`);

@@ -86,6 +86,7 @@ export class StatusBoard {
       ["Turns", `${status.turns_running} running, ${status.turns_parked} waiting for a person`],
       ["Inbox", `${sum(status.inbox, ["waiting", "taken"])} waiting${waiting}`],
       ["Outbox", `${sum(status.outbox, ["ready", "sending"])} on the way`],
+      ...(status.asking ? [["People", `${status.asking} ask${status.asking === 1 ? "s" : ""} to be let in`]] : []),
       ["Spent today", spent(status.budget.day)],
       ["Up since", relative(status.started)],
       ["Times are in", zone()],
