@@ -44,7 +44,7 @@ class Rivals:
         self._clock = clock
         self._file = folder / "conflict.json" if folder is not None else None
         self._sent: OrderedDict[str, None] = OrderedDict()
-        self._signs: list[tuple[str, datetime]] = []
+        self._signs: list[tuple[str, datetime, bool]] = []  # about, when, lost
         self._came = clock()
         self._note = self._read()
         self._since = self._seniority(began)
@@ -91,17 +91,19 @@ class Rivals:
         after, now = (self.rested if self._note.silent else None) or self._came, self._clock()
         return at > after and after.timestamp() * 1000 < int(found.group(1), 36) < (now + _FUTURE).timestamp() * 1000
 
-    def conflict(self, what: str, about: str = "", *, sure: bool = True, enough: int = CONFLICTS, again: int = 1) -> None:
+    def conflict(
+        self, what: str, about: str = "", *, sure: bool = True, lost: bool = True, enough: int = CONFLICTS, again: int = 1
+    ) -> None:
         """``what`` happened; ``about``: what several signs of one conflict have in common. Raises InUse when it is ``enough``: so many signs within
-        an hour, or, after a stop, ``again``.
+        an hour, or, after a stop, ``again``; where they may be ``lost`` or not, when most of them were.
         ``sure``: another ohmo said so; a script with our token may have, and must not hold a channel for ever: the next try listens for itself."""
         now, stopped = self._clock(), self.rested
         self._signs = [sign for sign in self._signs if now - sign[1] < REMEMBERED]
-        if about and any(about == earlier for earlier, _ in self._signs):
+        if about and any(about == sign[0] for sign in self._signs):
             return
-        self._signs.append((about, now))
         enough = enough if stopped is None else again
-        if len(self._signs) < enough:
+        self._signs = [*self._signs, (about, now, lost)][-enough:]
+        if len(self._signs) < enough or 2 * sum(sign[2] for sign in self._signs) <= enough:
             _log.warning("%s (%d of %d times)", what, len(self._signs), enough)
             return
         times = "still" if stopped is not None else f"{enough} times in a row"
@@ -109,7 +111,7 @@ class Rivals:
         raise InUse(f"{what} ({times}): stop the other one, or take a token of your own")
 
     def calm(self) -> None:
-        """It was not in a row."""
+        """It was not in a row: the platform shows that nobody else is there."""
         self._signs.clear()
 
     def _read(self) -> _Note:

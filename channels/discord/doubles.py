@@ -13,6 +13,9 @@ from channels.discord.memory import number_of
 from channels.rivals import Rivals
 
 PLACES = 1_000  # in which somebody spoke last
+SOON = (
+    30_000 << 22
+)  # milliseconds, as numbers of messages count them: after one answer the other one's is waited for, whoever speaks in between
 _WHAT = "Discord: another ohmo answers with this token"
 
 
@@ -24,9 +27,13 @@ class _Round:
     theirs: int = 0
     row: str = ""  # of the other one
 
+    def waits(self, number: int) -> bool:
+        """Whether one has answered a short while before the message of this number, and the other one has not yet."""
+        return not (self.ours and self.theirs) and 0 < number - (self.ours or self.theirs or number) < SOON
+
 
 class Doubles:
-    """Of one connection. A conflict is lost by the one whose answer comes second, so of two only one leaves."""
+    """Of one connection. Where both answered, the one whose answer came second has lost: who lost most of three leaves, so of two only one does."""
 
     def __init__(self, rivals: Rivals, account: str) -> None:
         self._rivals, self._account = rivals, account
@@ -39,24 +46,23 @@ class Doubles:
             return
         if not self._is_ours(data):
             before = self._rounds.pop(chat, None)
-            if before is not None and before.ours and not before.theirs:
-                self._rivals.calm()
-            self._rounds[chat] = _Round()
+            self._rounds[chat] = before if before is not None and before.waits(number) else _Round()
             while len(self._rounds) > PLACES:
                 self._rounds.popitem(last=False)
         elif (here := self._rounds.get(chat)) is not None or self._rivals.rested is not None:
             self._judge(here or _Round(), data.get("nonce"), number)
 
     def _judge(self, here: _Round, nonce: object, number: int) -> None:
-        judged = here.ours and here.theirs
+        if here.ours and here.theirs:
+            return
         if self._rivals.sent(nonce):
             here.ours = here.ours or number
         elif self._rivals.said(nonce, moment(str(number))):
             here.theirs, here.row = here.theirs or number, here.row or str(nonce).partition(".")[0]
             if self._rivals.rested is not None:
                 self._rivals.conflict(_WHAT)
-        if not judged and 0 < here.theirs < here.ours:
-            self._rivals.conflict(_WHAT, here.row)
+        if here.ours and here.theirs:
+            self._rivals.conflict(_WHAT, here.row, lost=here.theirs < here.ours)
 
     def missed(self, row: Body) -> None:
         """A row of history, which has no nonce: after a stop, what our account said while we were silent; a script may have. Raises InUse."""

@@ -332,7 +332,7 @@ async def test_of_two_daemons_on_one_telegram_bot_one_rests_and_goes_on_when_the
 
 
 @pytest.mark.fault(51, on="discord")
-async def test_of_two_daemons_on_one_discord_bot_one_rests_after_three_answers_that_came_second(stage: Stage, home: Path) -> None:
+async def test_of_two_daemons_on_one_discord_bot_one_rests_after_three_double_answers(stage: Stage, home: Path) -> None:
     async with stage("discord", "web") as scene:
         await scene.daemon.start()
         await scene.says(on="discord")
@@ -343,7 +343,7 @@ async def test_of_two_daemons_on_one_discord_bot_one_rests_after_three_answers_t
             rests, count = None, 0
             while rests is None:
                 marker, count = await scene.says(on="discord"), count + 1
-                assert count < 12, "both go on answering"
+                assert count <= 4, "both go on answering"
 
                 async def all_said(marker: str = marker) -> bool:
                     if await rests_among("discord", scene.daemon, second) is not None:

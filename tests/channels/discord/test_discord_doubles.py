@@ -49,6 +49,38 @@ async def test_the_one_whose_answer_comes_second_three_times_stops(discord: Disc
             await asyncio.wait_for(task, 20)
 
 
+@pytest.mark.parametrize("first", ["other, we, other", "we, other, other", "other, other, we"])
+async def test_after_three_double_answers_the_one_that_came_second_in_most_of_them_stops(
+    discord: DiscordRig, context: FakeContext, first: str
+) -> None:
+    made = channel(discord, context)
+    async with live(made, context) as task:
+        for count, who in enumerate(first.split(", "), 1):
+            await discord.says(f"question {count}")
+            await texts(context, count, task)
+            if who == "we":
+                await answers(made, HERE)
+            await posts(discord, key())
+            if who == "other":
+                await answers(made, HERE)
+        with pytest.raises(InUse, match="3 times in a row"):
+            await asyncio.wait_for(task, 20)
+
+
+async def test_words_between_the_two_answers_do_not_hide_that_there_are_two(discord: DiscordRig, context: FakeContext) -> None:
+    made = channel(discord, context)
+    async with live(made, context) as task:
+        for count in (1, 2, 3):
+            await discord.says(f"question {count}")
+            await texts(context, 2 * count - 1, task)
+            await posts(discord, key())
+            await discord.says("who asked?")
+            await texts(context, 2 * count, task)
+            await answers(made, HERE)
+        with pytest.raises(InUse, match="3 times in a row"):
+            await asyncio.wait_for(task, 20)
+
+
 async def test_the_one_whose_answer_comes_first_stays(discord: DiscordRig, context: FakeContext) -> None:
     made = channel(discord, context)
     async with live(made, context) as task:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,20 @@ def test_signs_that_are_an_hour_apart_do_not_add_up(rivals: Rivals, clock: Clock
         clock.now += REMEMBERED
         rivals.conflict("it happened", f"{number} and a half")
         clock.now += REMEMBERED / 2
+
+
+def test_where_either_may_leave_who_lost_most_of_three_does_and_the_other_one_stays(tmp_path: Path) -> None:
+    for rounds in product("ab", repeat=3):
+        left: list[str] = []
+        for name in "ab":
+            one = Rivals(tmp_path / "".join(rounds) / name, Clock(LATER))
+            for count, loser in enumerate(rounds):
+                try:
+                    one.conflict("both answered", str(count), lost=loser == name)
+                except InUse:
+                    assert count == 2
+                    left.append(name)
+        assert left == [max("ab", key=rounds.count)]
 
 
 def test_several_signs_of_one_conflict_count_once(rivals: Rivals) -> None:
