@@ -7,7 +7,8 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 from ohmo.contracts.errors import ConfigError, HomeTaken
@@ -58,18 +59,28 @@ def _open(lock: Path) -> int:
         raise ConfigError(f"{lock}: cannot be used as a lock ({error.strerror}); move it away, ohmo makes a new one") from error
 
 
+def _lock(descriptor: int, sleep: Callable[[float], object]) -> bool:
+    """False: another process owns it. One that only looks (``is_held``) has it for less than a millisecond: that is waited for."""
+    for pause in (0.02, 0.05, 0.0):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sleep(pause)
+        else:
+            return True
+    return False
+
+
 @contextlib.contextmanager
-def hold_home(home: Path) -> Generator[None]:
+def hold_home(home: Path, sleep: Callable[[float], object] = time.sleep) -> Generator[None]:
     """Own ``home`` while inside. Raises HomeTaken with the pid of the first; ConfigError on a network file system."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     refuse_network_file_system(home)
     descriptor = _open(home / "lock")
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _lock(descriptor, sleep):
             pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            raise HomeTaken(f"{home}: another ohmo (pid {pid}) owns this home; stop it, or choose another OHMO_HOME") from None
+            raise HomeTaken(f"{home}: another ohmo (pid {pid}) owns this home; stop it, or choose another OHMO_HOME")
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield

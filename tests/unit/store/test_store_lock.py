@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ohmo.contracts.errors import ConfigError, HomeTaken
-from ohmo.store.lock import hold_home, network_file_system
+from ohmo.store.lock import hold_home, is_held, network_file_system
 
 HOLDER = """
 import sys, time
@@ -44,6 +45,16 @@ def test_a_lock_dies_with_its_process(home: Path) -> None:
         child.wait(10)
         with hold_home(home):
             assert (home / "lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_one_that_only_looks_keeps_nobody_out(home: Path) -> None:
+    with hold_home(home):
+        assert is_held(home)
+    assert not is_held(home)
+    looking = os.open(home / "lock", os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)  # as is_held does for a moment
+    with hold_home(home, sleep=lambda _: os.close(looking)):
+        assert is_held(home)
 
 
 MOUNTS = """22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
