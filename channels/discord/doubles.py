@@ -13,9 +13,7 @@ from channels.discord.memory import number_of
 from channels.rivals import Rivals
 
 PLACES = 1_000  # in which somebody spoke last
-SOON = (
-    30_000 << 22
-)  # milliseconds, as numbers of messages count them: after one answer the other one's is waited for, whoever speaks in between
+SOON = 30_000 << 22  # milliseconds, as messages are numbered: so long after one answer the other one's is waited for
 _WHAT = "Discord: another ohmo answers with this token"
 
 
