@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from urllib.parse import unquote
 
+import structlog
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Span, Status, StatusCode
 
 from ohmo.contracts.events import Event, ModelDone, ToolDone, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.store import OutRow
 
+log = structlog.get_logger("ohmo.traces")
 _NS = 1_000_000_000
+_LAST = 2.0  # seconds that what is still collected gets on the way out
+logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # several lines for every batch; ours says it once
 Listen = Callable[[], AbstractContextManager[AsyncIterator[tuple[str, Event]]]]
 
 
@@ -27,7 +33,7 @@ class Spans:
     def __init__(self, url: str, environ: Mapping[str, str], version: str, now: Callable[[], float] = time.time) -> None:
         resource = Resource({"service.name": environ.get("OTEL_SERVICE_NAME", "ohmo"), "service.version": version})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url, headers=_headers(environ))))
+        self._provider.add_span_processor(BatchSpanProcessor(_Telling(OTLPSpanExporter(endpoint=url, headers=_headers(environ)), url)))
         self._tracer = self._provider.get_tracer("ohmo", version)
         self._now = now
         self._turns: dict[str, Span] = {}
@@ -84,13 +90,40 @@ class Spans:
         span.end(end)
 
     def close(self) -> None:
-        """Blocking: what is collected is sent, for at most the exporter's own time-out."""
+        """Blocking: what is collected is sent, for at most two seconds; a collector that hangs holds nobody up."""
         for span in (*self._tools.values(), *self._turns.values()):
             span.end(self._ns())
-        self._provider.shutdown()
+        last = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
+        last.start()
+        last.join(_LAST)
 
     def _ns(self) -> int:
         return int(self._now() * _NS)
+
+
+class _Telling(SpanExporter):
+    """Says once that spans do not arrive, and once that they do again. Called by the SDK's thread."""
+
+    def __init__(self, exporter: SpanExporter, url: str) -> None:
+        self._exporter, self._url = exporter, url
+        self._lost = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = self._exporter.export(spans)
+        if result is not SpanExportResult.SUCCESS:
+            if not self._lost:
+                log.warning("traces_lost", url=self._url, next="is the collector up? turns go on; spans are dropped until it answers")
+            self._lost += len(spans)
+        elif self._lost:
+            log.info("traces_arrive", url=self._url, lost=self._lost)
+            self._lost = 0
+        return result
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return self._exporter.force_flush(timeout_millis)
 
 
 def _headers(environ: Mapping[str, str]) -> dict[str, str]:
