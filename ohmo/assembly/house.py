@@ -121,7 +121,7 @@ async def build_house(
     await questions.refresh()
 
     knot = Knot(store)
-    metrics = Metrics() if config.control.metrics else None
+    metrics = seams.metrics if config.control.metrics else None
     bus = MessageBus(
         seat=access.seat, accept=knot.accept, tell=knot.tell, failpoint=seams.failpoint, bound=config.limits.queue,
         acknowledged=metrics.acknowledged if metrics is not None else None,

@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from channels.record import record
+from ohmo.control.metrics import Metrics
 from ohmo.cron.alarm import Alarm
 from ohmo.failpoints import Failpoint, inert
 from ohmo.ids import IdSource, NewId
@@ -22,7 +23,8 @@ from ohmo.sessions.clockwatch import HeldClock
 class Seams:
     """``call``: a scripted model for journeys, None: what the profile says. ``alarm``: waits for a moment of
     ``clock``, None: by the timers of the loop. ``owner``: what this life calls itself in leases; never twice
-    the same, because a process id is (in a container always). ``boot``: names this start of the machine."""
+    the same, because a process id is (in a container always). ``boot``: names this start of the machine. ``metrics``: count on when a
+    changed configuration begins another life of the house."""
 
     clock: HeldClock = field(default_factory=HeldClock)
     new_id: NewId = field(default_factory=IdSource)
@@ -32,6 +34,7 @@ class Seams:
     alarm: Alarm | None = None
     owner: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}")
     boot: str = field(default_factory=boot_id)
+    metrics: Metrics = field(default_factory=Metrics)
 
     def marks(self, home: Path) -> MarkFile:
         """What is remembered of the clock in this home."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 from pathlib import Path
 from typing import Any
+
+from aiohttp import ClientSession, UnixConnector
 
 from tests.faults.conftest import Stage
 from tests.faults.daemon import until
@@ -66,6 +69,42 @@ async def test_what_a_new_configuration_forbids_is_forbidden_to_a_turn_that_runs
         await scene.check()
         assert not (work / "counter").exists()
         assert "the rule deny Bash(echo:*) forbids" in scene.told(marker)[-1]
+
+
+async def numbers(scene: Scene) -> dict[str, float]:
+    """Every counter of /metrics, those of the histograms too; a Prometheus that sees one fall takes it for a process that was started anew."""
+    async with ClientSession(connector=UnixConnector(str(scene.daemon.home / "run" / "ohmo.sock"))) as session:
+        async with session.get("http://localhost/metrics") as answer:
+            lines = (await answer.text()).splitlines()
+    kinds = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE ohmo_")}
+    counters = tuple(name for name, kind in kinds.items() if kind in ("counter", "histogram"))
+    return {
+        name: float(value)
+        for name, _, value in (line.rpartition(" ") for line in lines)
+        if name.startswith(counters) and "_created" not in name
+    }
+
+
+async def test_counters_never_fall_under_load_and_across_a_new_configuration(stage: Stage) -> None:
+    async with stage("telegram") as scene:
+        await scene.daemon.start()
+        seen = [await numbers(scene)]
+        await scene.bursts(20, "#wait{0.5}")
+        await scene.models_asked(20)
+        seen.append(await numbers(scene))
+        await scene.answered()
+        seen.append(await numbers(scene))
+        await reload(scene, permissions={"mode": "plan"})
+        await new_house(scene)
+        seen.append(await numbers(scene))
+        await scene.says()
+        await scene.answered()
+        await scene.quiet()
+        seen.append(await numbers(scene))
+        for earlier, later in itertools.pairwise(seen):
+            assert [name for name, value in earlier.items() if later.get(name, -1.0) < value] == []
+        assert seen[-1]["ohmo_turn_seconds_count"] == 21
+        assert seen[-1]['ohmo_model_tokens_total{kind="output"}'] > 0
 
 
 async def test_a_person_who_lost_a_role_is_asked_in_the_turn_that_runs_for_them(stage: Stage, work: Path) -> None:
