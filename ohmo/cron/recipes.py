@@ -32,6 +32,8 @@ _PARAMETER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 @record
 class Parameter:
+    """``default`` None: it must be given."""
+
     description: str
     default: str | None
 

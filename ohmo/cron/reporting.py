@@ -13,7 +13,7 @@ from ohmo.contracts.cron import PREVIEW, Jobs, Report
 from ohmo.cron.attached import attached
 from ohmo.cron.wakes import SILENT
 
-_AROUND = " \t\r\n*_`'\"#>-"
+_AROUND = " \t\r\n*_`'\"#>-"  # what a model dresses a word with
 
 
 class Reporter:
@@ -27,21 +27,21 @@ class Reporter:
         """``refused``: calls that nobody allowed in time. The post, None: nobody is told; and what the history keeps."""
         terms = wake.terms
         assert terms is not None
-        print_ = fingerprint(text)
-        silence = None if refused else await self._silence(wake, terms, text, print_)
-        kept = f"{text[:PREVIEW]}"
+        seen, kept = fingerprint(text), text[:PREVIEW]
+        silence = None if refused else await self._silence(wake, terms, text, seen)
         if silence is not None:
-            return None, Report(silence, kept, print_)
+            return None, Report(silence, kept, seen)
         said, files = attached(text.strip(), self._workspace)
         if is_silent(said):
-            said = said[said.upper().index(SILENT) + len(SILENT) :].strip(_AROUND) or "Nothing else to report."
+            said = _without_silence(said) or "Nothing else to report."
         if refused:
             said += "\n\n_Not allowed in time, so not done:_\n" + "\n".join(f"- {code_span(line)}" for line in refused)
         reason = f"not allowed in time: {'; '.join(refused)}"[:PREVIEW] if refused else ""
         place, note = self._place(terms)
+        report = Report(reason or note, kept, seen)
         if place is None:
-            return None, Report(reason or note, kept, print_)
-        return Outbound(place, f"{note}\n\n{said}" if note else said, files), Report(reason or note, kept, print_)
+            return None, report
+        return Outbound(place, f"{note}\n\n{said}" if note else said, files), report
 
     async def _silence(self, wake: Wake, terms: Terms, text: str, seen: str) -> str | None:
         """Why nobody is told; None: somebody is."""
@@ -58,6 +58,7 @@ class Reporter:
         return next((row.digest for row in rows if row.state == "done" and row.digest), None)
 
     def _place(self, terms: Terms) -> tuple[Address | None, str]:
+        """Where the report goes, None: nowhere; and what its reader has to be told about that, "": nothing."""
         if terms.place is not None or terms.to is None:
             return terms.place, ""
         try:
@@ -69,6 +70,11 @@ class Reporter:
 def is_silent(text: str) -> bool:
     """Whether an answer begins with the word for silence, however it is dressed."""
     return text.lstrip(_AROUND).upper().startswith(SILENT)
+
+
+def _without_silence(text: str) -> str:
+    """What an answer says behind the word for silence."""
+    return text[text.upper().index(SILENT) + len(SILENT) :].strip(_AROUND)
 
 
 def fingerprint(text: str) -> str:

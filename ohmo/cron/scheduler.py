@@ -62,9 +62,8 @@ class Scheduler:
         self._looked = (NEVER, 0.0)
         self._admitted: dict[tuple[str, datetime], datetime] = {}  # what is caught up -> not before
         self._spacing, self._catch_up = timedelta(), NEVER  # between their starts; when the next one may
-        self._dealt: dict[
-            tuple[str, int], datetime
-        ] = {}  # job and its revision -> what lay ahead when the clock was set back: all before was dealt with
+        # (job, its revision) -> what lay ahead when the clock was set back: all before was dealt with
+        self._dealt: dict[tuple[str, int], datetime] = {}
         self._claimed: set[tuple[str, datetime]] | None = None
         self._over: list[str] = []  # jobs whose runs are to be looked at
         self._lag, self._lagged = 0.0, NEVER
@@ -268,8 +267,8 @@ class Scheduler:
         parts, spec = self._parts, row.body.spec
         following = after(row.body, due)
         if mine and (spec.overlap == "skip" or len(mine) >= QUEUED):
-            many = f"{len(mine)} runs wait or run already" if spec.overlap == "queue" else f"the run of {mine[0].due:%Y-%m-%d %H:%M:%S} UTC"
-            why = many if spec.overlap == "queue" else f"{many} had not ended"
+            before = f"the run of {mine[0].due:%Y-%m-%d %H:%M:%S} UTC had not ended"
+            why = f"{len(mine)} runs wait or run already" if spec.overlap == "queue" else before
             await parts.jobs.pass_over(row, [Passed(due, "skipped", why)], following)
             return now
         wake = wake_of(row, due, by=by, following=following, last=await parts.desk.last_report(row), now=now)

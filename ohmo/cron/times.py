@@ -16,7 +16,10 @@ from ohmo.contracts.cron import BadJob, JobBody
 from ohmo.cron.zones import change_after, local, offset, once_per_date, zone_of
 
 YEARS = 30  # a schedule that does not come within these never comes
-_NAMES = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
+_NICKNAMES = {  # crontab(5)
+    "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}  # fmt: skip
 _CHANCE = re.compile(r"(^|[,/-])[hr]([(/,-]|$)")
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -31,6 +34,8 @@ class Schedule(Protocol):
 
 @record
 class Once:
+    """One instant, UTC."""
+
     due: datetime
 
     def after(self, moment: datetime) -> datetime | None:
@@ -45,8 +50,10 @@ class Every:
     distance: timedelta
 
     def after(self, moment: datetime) -> datetime | None:
-        passed = (moment - self.anchor) // self.distance
-        return self.anchor + (passed + 1 or 1) * self.distance
+        number = (moment - self.anchor) // self.distance + 1
+        if number == 0:
+            number = 1  # the anchor itself is no slot: there the job was made
+        return self.anchor + number * self.distance
 
 
 @record
@@ -110,12 +117,9 @@ def _expression(text: str) -> str:
     text = " ".join(text.split())
     lower = text.lower()
     if lower.startswith("@"):
-        if lower not in _NAMES:
-            raise BadJob(f"schedule: {text} is not known; write cron fields, or one of {' '.join(_NAMES)}")
-        lower = {"@annually": "@yearly", "@midnight": "@daily"}.get(lower, lower)
-        lower = {
-            "@yearly": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@hourly": "0 * * * *",
-        }[lower]  # fmt: skip
+        if lower not in _NICKNAMES:
+            raise BadJob(f"schedule: {text} is not known; write cron fields, or one of {' '.join(_NICKNAMES)}")
+        lower = _NICKNAMES[lower]
     parts = lower.split(" ")
     if len(parts) not in (5, 6):
         raise BadJob(f"schedule: {text[:80]!r} has {len(parts)} fields; write minute hour day month weekday, for example 0 9 * * 1-5")

@@ -25,6 +25,7 @@ def job_view(row: JobRow, last: OccurrenceRow | None) -> Mapping[str, Json]:
 
 
 def occurrence_view(row: OccurrenceRow) -> Mapping[str, Json]:
+    """A run as the API tells it; times are ISO 8601 in UTC."""
     return {
         "due": in_utc(row.due), "state": row.state, "reason": row.reason, "started": None if row.started is None else in_utc(row.started),
         "ended": None if row.ended is None else in_utc(row.ended), "turn": row.turn, "preview": row.preview, "attempts": row.attempts,

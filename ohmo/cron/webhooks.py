@@ -169,15 +169,20 @@ class Hooks:
         check(hook, headers, body, self._clock().timestamp())
         key = key_of(hook, headers, body)
         if hook.deliver is not None and hook.to is not None:
-            post, text = derived("hook", hook.name, key), fill(hook.deliver, body) or "(empty)"
-            async with self._posting.setdefault(post, asyncio.Lock()):  # two at once: one of them comes second
-                if (known := await self._posted(post)) is None:
-                    await self._post([PostRow(post, "message", Outbound(self._resolve(hook.to), text))])
-                    return Taken(duplicate=False)
-            if known.text != text:
-                raise KeyReused
-            return Taken(duplicate=True)
-        wake = wake_of(hook, key, body, self._clock, None)
+            return await self._deliver(derived("hook", hook.name, key), hook.to, fill(hook.deliver, body) or "(empty)")
+        return await self._wake(wake_of(hook, key, body, self._clock, None))
+
+    async def _deliver(self, post: str, to: str, text: str) -> Taken:
+        """What came before is known also while its channel is away."""
+        async with self._posting.setdefault(post, asyncio.Lock()):  # two at once: one of them comes second
+            if (known := await self._posted(post)) is None:
+                await self._post([PostRow(post, "message", Outbound(self._resolve(to), text))])
+                return Taken(duplicate=False)
+        if known.text != text:
+            raise KeyReused
+        return Taken(duplicate=True)
+
+    async def _wake(self, wake: Wake) -> Taken:
         accepted = await self._publish(wake)
         if accepted.duplicate:
             known = await self._stored(accepted.thread, accepted.seq)

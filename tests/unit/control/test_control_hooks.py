@@ -18,6 +18,7 @@ import pytest
 from channels.contract import Address, ChatId, Outbound
 from channels.errors import Unavailable
 from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.errors import NotConnected
 from ohmo.contracts.store import Accepted, PostRow
 from ohmo.cron.webhooks import MOST, SIGNATURE, TIMESTAMP, Hooks, KeyReused, NotSigned, Taken, Webhook, fill, sign
 from tests.unit.control.small_house import SmallHouse
@@ -31,7 +32,8 @@ class House:
         self.wakes: dict[str, Wake] = {}
         self.posts: dict[str, PostRow] = {}
         self.now = NOW
-        self.away = False
+        self.away = False  # the store
+        self.connected = True  # the channel
 
     async def publish(self, wake: Wake) -> Accepted:
         if self.away:
@@ -51,6 +53,11 @@ class House:
         await asyncio.sleep(0)  # a store takes its time
         return self.posts[id].outbound if id in self.posts else None
 
+    def resolve(self, text: str) -> Address:
+        if text != "slack:C1" or not self.connected:
+            raise NotConnected(f"{text}: the channel is not connected")
+        return Address("slack", "T1", ChatId("C1"))
+
     def hooks(self, *hooks: Webhook) -> Hooks:
         return Hooks(
             {hook.name: hook for hook in hooks},
@@ -58,15 +65,9 @@ class House:
             post=self.post,
             stored=self.stored,
             posted=self.posted,
-            resolve=place,
+            resolve=self.resolve,
             clock=lambda: self.now,
         )
-
-
-def place(text: str) -> Address:
-    if text != "slack:C1":
-        raise ValueError(f"{text}: the channel is not connected")
-    return Address("slack", "T1", ChatId("C1"))
 
 
 def signed(hook: Webhook, body: bytes = BODY, at: datetime = NOW, **more: str) -> dict[str, str]:
@@ -164,6 +165,16 @@ async def test_plain_delivery_needs_no_model_and_happens_once() -> None:
     away = Webhook("note", "s3cret", deliver="x", to="discord:1")
     with pytest.raises(ValueError, match="not connected"):
         await house.hooks(away).take(away, signed(away), BODY)
+
+
+async def test_what_was_delivered_before_is_known_also_while_its_channel_is_away() -> None:
+    house, hook = House(), Webhook("deploy", "s3cret", deliver="deployed {{repo}}", to="slack:C1")
+    hooks = house.hooks(hook)
+    await hooks.take(hook, signed(hook), BODY)
+    house.connected = False
+    assert (await hooks.take(hook, signed(hook), BODY)).duplicate
+    with pytest.raises(NotConnected):
+        await hooks.take(hook, signed(hook, b"{}"), b"{}")
 
 
 async def test_of_several_at_once_with_one_key_one_is_posted_and_the_others_are_told() -> None:
