@@ -59,7 +59,7 @@ class Scheduler:
         self._parts = parts
         self._changed = asyncio.Event()
         self._awake = NEVER  # slots since then are on time, however busy this machine is
-        self._looked = (NEVER, 0.0)
+        self._looked = (NEVER, 0.0)  # the wall clock and the steady one at the last look
         self._admitted: dict[tuple[str, datetime], datetime] = {}  # what is caught up -> not before
         self._spacing, self._catch_up = timedelta(), NEVER  # between their starts; when the next one may
         # (job, its revision) -> what lay ahead when the clock was set back: all before was dealt with
@@ -77,9 +77,9 @@ class Scheduler:
         return {"lag_seconds": round(max(lag, overdue, 0.0), 3), "next": None if self._next is None else self._next.isoformat()}
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Until cancelled. Begun again after a failure it goes on: what came due meanwhile is on time."""
         stop_hearing = self._parts.listen(self._hear)
-        self._awake, self._claimed = NEVER, None
+        self._claimed = None
         prepared = False
         try:
             while True:
@@ -107,10 +107,13 @@ class Scheduler:
 
     async def _round(self) -> datetime | None:
         """One look at everything; when to look again."""
-        parts, now = self._parts, self._parts.clock()
+        parts = self._parts
+        looked = (parts.clock(), parts.steady())
+        now = looked[0]
         rows = await self._sound(await parts.jobs.jobs())
-        if self._jumped(now):
+        if self._jumped(*looked):
             rows = await self._rebase(rows, now)
+        self._looked = looked  # not before everything is computed afresh: a store that was away meanwhile is asked again
         claimed = await parts.jobs.claimed()
         self._ended(rows, claimed)
         times = await self._fire_due(rows, claimed, now)
@@ -168,11 +171,10 @@ class Scheduler:
                 return [now]
         return []
 
-    def _jumped(self, now: datetime) -> bool:
+    def _jumped(self, now: datetime, steady: float) -> bool:
         """At the start, and when the wall clock went another way than the steady one: it was set, or the machine slept."""
-        wall, steady = self._looked
-        self._looked = (now, self._parts.steady())
-        return wall is NEVER or abs((now - wall).total_seconds() - (self._looked[1] - steady)) > JUMP
+        wall, before = self._looked
+        return wall is NEVER or abs((now - wall).total_seconds() - (steady - before)) > JUMP
 
     async def _rebase(self, rows: Sequence[JobRow], now: datetime) -> list[JobRow]:
         """From here on slots are on time. What lies ahead is computed afresh: the zone's rules may be others, the clock may have gone back."""

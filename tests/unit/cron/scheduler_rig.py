@@ -18,16 +18,18 @@ from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.incidents import Incidents
 from ohmo.cron.scheduler import Scheduler, SchedulerParts
 from ohmo.ids import IdSource
+from ohmo.lifecycle import supervised
 from ohmo.store.memory import MemoryStore
 from ohmo.testing import ManualClock, eventually
 
 
 class Rig:
-    """A scheduler over a store; ``refused``: how many notices find no room at first."""
+    """A scheduler over a store of a kind; ``refused``: how many notices find no room at first; ``bugs``: how many wakes meet a mistake of ours."""
 
-    def __init__(self, refused: int = 0) -> None:
+    def __init__(self, refused: int = 0, bugs: int = 0, kind: type[MemoryStore] = MemoryStore) -> None:
+        self.bugs = bugs
         self.clock, self.new_id, self.refused = ManualClock(), IdSource(), refused
-        self.store = MemoryStore(clock=self.clock)
+        self.store = kind(clock=self.clock)
         self.told: list[str] = []
         self.asleep = 0
         self.recorded_before: list[int] = []
@@ -39,6 +41,9 @@ class Rig:
         )  # fmt: skip
 
     async def publish(self, wake: Wake) -> Accepted:
+        if self.bugs:
+            self.bugs -= 1
+            raise RuntimeError("a mistake")
         return (await self.store.accept([(wake, Seat("", "wake"))]))[0]
 
     async def nothing(self, _: object = None) -> None:
@@ -59,7 +64,7 @@ class Rig:
             self.clock, lambda _: None, self.nothing, steady=self.clock.steady,
         )  # fmt: skip
         self.lives = Scheduler(parts)
-        running = asyncio.create_task(self.lives.run())
+        running = asyncio.create_task(supervised("cron", self.lives.run, sleep=lambda _: asyncio.sleep(0)))
         try:
             yield
         finally:

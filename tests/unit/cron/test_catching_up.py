@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import pytest
+
+from channels.errors import Unavailable
+from ohmo.contracts.cron import OccurrenceRow
+from ohmo.store.memory import MemoryStore
 from ohmo.testing import eventually
 from tests.unit.cron.scheduler_rig import Rig
 
@@ -43,3 +50,38 @@ async def test_runs_that_all_have_to_be_caught_up_wait_no_longer_than_until_the_
 
         await eventually(all_done)
         assert [reason for _, reason in await rig.ledger("often")] == ["caught up"] * 10 + [None]
+
+
+@pytest.mark.parametrize("times", [{"every": "60s"}, {"schedule": "* * * * *"}, {"schedule": "5 9 * * *"}])
+async def test_a_scheduler_that_failed_once_runs_what_is_due_when_it_begins_again(times: dict[str, str]) -> None:
+    rig = Rig(bugs=1)
+    await rig.desk.create({"name": "brief", "tz": "UTC", "prompt": "x", **times})
+    async with rig.scheduler():
+        await rig.looked()
+        rig.clock.tick(301)
+        await rig.claims("brief")
+        row = await rig.desk.job("brief")
+    assert row.next_at is not None
+    assert row.next_at - rig.clock() <= timedelta(days=1)
+
+
+class AwayAtFirst(MemoryStore):
+    """Its disk takes nothing when somebody first looks into the history of a job."""
+
+    away = True
+
+    async def occurrences(self, job: str, *, limit: int = 50) -> list[OccurrenceRow]:
+        if self.away:
+            self.away = False
+            raise Unavailable("disk full")
+        return await super().occurrences(job, limit=limit)
+
+
+async def test_a_store_that_is_away_at_the_first_look_costs_no_run_that_is_caught_up() -> None:
+    rig = Rig(kind=AwayAtFirst)
+    await rig.desk.create({"name": "late", "tz": "UTC", "prompt": "x", "schedule": "5 9 * * *"})
+    await rig.desk.create({"name": "ahead", "tz": "UTC", "prompt": "x", "schedule": "5 21 * * *"})
+    rig.clock.tick(630)
+    async with rig.scheduler():
+        await rig.claims("late")
+    assert not rig.store.away
