@@ -22,7 +22,8 @@ from ohmo.store.archive import backups, make_backup, prune
 log = structlog.get_logger("ohmo.upkeep")
 FOREVER = timedelta(days=36_500)
 OFTEN = 600.0  # seconds between two looks at what is old
-SOON = timedelta(minutes=10)  # after a start, when a backup is due
+FIRST = 60.0  # seconds from a start to the first of them: a house that is started anew every few minutes lets go, too
+SOON = timedelta(minutes=2)  # after a start, when a backup is due
 AGAIN = 3_600.0  # seconds after a backup that failed
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -32,9 +33,10 @@ async def let_go(
 ) -> None:  # fmt: skip
     """Rows and files whose time is over go, a little at a time; None: nothing ever does, but edits without an original are ended.
     ``before``: the moment that lies so far back."""
-    keep = config.retention
+    keep, pause = config.retention, FIRST
     while True:
-        await sleep(OFTEN)
+        await sleep(pause)
+        pause = OFTEN
         await store.prune(before(keep.inbox or FOREVER), transcripts=before(keep.transcripts or FOREVER))
         for folder, span in (
             (config.home.spill, keep.spill),

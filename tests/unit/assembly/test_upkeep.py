@@ -182,3 +182,17 @@ async def test_files_put_into_the_page_go_with_the_other_files_people_sent(home:
     with pytest.raises(asyncio.CancelledError):
         await let_go(config(home), MemoryStore(clock=hours), lambda span: hours() - span, hours.sleep)
     assert [path.name for path in shelf.iterdir()] == ["fresh"]
+
+
+async def test_a_house_that_is_started_anew_every_five_minutes_lets_go_and_is_backed_up(home: Path) -> None:
+    furnished(home)
+    begun, five = datetime(2026, 11, 21, tzinfo=UTC), timedelta(minutes=5)
+    for life in (
+        lambda hours: let_go(config(home), MemoryStore(clock=hours), lambda span: hours() - span, hours.sleep),
+        lambda hours: keep_backups(config(home), Told(), hours, hours.sleep),
+    ):
+        hours = Hours(1)
+        with pytest.raises(asyncio.CancelledError):
+            await life(hours)
+        assert hours() - begun < five
+    assert backups(home / "backups", begun + five)
