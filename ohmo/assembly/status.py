@@ -57,6 +57,11 @@ class Truth:
             outbox[state] = outbox.get(state, 0) + number
         away = self.away()
         warnings = (*((f"{away}; no message is accepted until that is mended.",) if away else ()), *self.warnings())
+        if self.pool.outage:
+            warnings = (
+                *warnings,
+                f"The model cannot be reached ({self.pool.outage}); it is tried again by itself, `ohmo doctor --live` looks closer.",
+            )
         return HouseStatus(
             ready=self.ready and not away, version=ohmo.__version__, started=self.started, provider=self.provider, model=self.model,
             channels=with_queues(self.board.report(), counts), inbox=inbox, outbox=outbox, oldest_waiting=counts.oldest_waiting, turns_running=self.pool.running,

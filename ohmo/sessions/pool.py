@@ -58,6 +58,7 @@ class Pool:
         self._running: dict[str, _Running] = {}
         self._renewed = parts.clock()  # when all leases were fresh
         self._outages: dict[str, int] = {}  # threads whose model cannot be reached: tries so far
+        self._why_out = ""
         self._unreadable: dict[str, int] = {}  # threads whose work cannot be read: tries so far
         self._shelf = Shelf(cache)
         self._suspects = suspects or Suspects()
@@ -294,11 +295,16 @@ class Pool:
         else:
             self._outages.pop(claim.thread, None)
 
+    @property
+    def outage(self) -> str:
+        """Why the model could not be reached last, as long as a thread waits for it; "" when none does."""
+        return self._why_out if self._outages else ""
+
     async def _outage(self, session: Session, work: Work, outcome: Failed, retry_after: float) -> None:
         thread = session.claim.thread
         tries = self._outages.get(thread, 0)
         await session.exits.waiting(work, outcome.reason, max(retry_after, backoff(tries, first=5.0, most=300.0)))
-        self._outages[thread] = tries + 1
+        self._outages[thread], self._why_out = tries + 1, outcome.reason
 
     async def _bury(self, session: Session, error: Damaged) -> bool:
         """Work that cannot be read has no turn whose tries could be counted: they are counted here."""

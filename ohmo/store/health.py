@@ -100,7 +100,7 @@ def _log(path: Path) -> Path:
 
 def create(path: Path, failpoint: Failpoint, migrations: Migrations) -> None:
     """Made aside and moved into place whole: an empty file under the store's name is always a damage, never a first start cut short."""
-    _move(_made(path, failpoint, migrations), path)
+    into_place(_made(path, failpoint, migrations), path)
 
 
 def _made(path: Path, failpoint: Failpoint, migrations: Migrations) -> Path:
@@ -113,7 +113,7 @@ def _made(path: Path, failpoint: Failpoint, migrations: Migrations) -> Path:
     return draft
 
 
-def _move(draft: Path, path: Path) -> None:
+def into_place(draft: Path, path: Path) -> None:
     """A whole store under another name, on the disk before anybody relies on it. Raises OSError, sqlite3.Error."""
     with closing(sqlite3.connect(draft, isolation_level=None, timeout=30)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # closing would do it too, and keep silent when it fails
@@ -163,7 +163,7 @@ def _replace(path: Path, problem: str, now: datetime, failpoint: Failpoint, migr
     )
     cell.mkdir(parents=True, exist_ok=True, mode=0o700)
     (cell / WHY).write_text(detail, encoding="utf-8")
-    _move(draft, _whole(path))
+    into_place(draft, _whole(path))
     return replace(_put_aside(path), saved=saved)
 
 
@@ -205,5 +205,5 @@ def _put_aside(path: Path) -> Health:
     for part in (path, _log(path), path.with_name(path.name + "-shm")):
         if os.path.lexists(part):
             part.replace(cell / part.name)
-    _move(_whole(path), path)
+    into_place(_whole(path), path)
     return Health("replaced", (cell / WHY).read_text(encoding="utf-8"), cell)

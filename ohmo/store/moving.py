@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
 
-from ohmo.failpoints import inert
-from ohmo.store.health import create
+from ohmo.failpoints import Failpoint, inert
+from ohmo.store.health import create, into_place
 from ohmo.store.inspection import problem_of, reading
 from ohmo.store.moving_end import BATCH, End, MoveError, Row
 from ohmo.store.schema import MIGRATIONS, newest
@@ -25,7 +25,7 @@ TABLES = (
 )
 
 
-def move(source: str, target: str) -> Mapping[str, int]:
+def move(source: str, target: str, failpoint: Failpoint = inert) -> Mapping[str, int]:
     """Rows by table. One transaction at the target: it holds everything or stays as it was. Raises MoveError; the source is only read."""
     if source == target:
         raise MoveError(f"{target}: this is where the store is already")
@@ -43,6 +43,7 @@ def move(source: str, target: str) -> Mapping[str, int]:
             columns = here.columns(table)
             for rows in here.rows(table, columns):
                 there.insert(table, columns, rows)
+                failpoint("move.step")
         moved = {table: here.count(table) for table in TABLES}
         for table, count in moved.items():
             if there.count(table) != count:
@@ -71,15 +72,18 @@ def _plain(url: str) -> str:
 
 
 class _File:
+    """Written under another name, which it gives up when it is whole: nobody begins with half a store that a kill left."""
+
     def __init__(self, path: Path, *, writing: bool) -> None:
-        self._path = path
+        self._path, self._draft = path, path.with_name(f"{path.name}.moving")
         try:
             if writing:
                 if path.exists():
                     raise MoveError(f"{path}: exists already; name a file that does not")
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                create(path, inert, MIGRATIONS)
-                self._connection = sqlite3.connect(path, isolation_level=None)
+                self._clear()
+                create(self._draft, inert, MIGRATIONS)
+                self._connection = sqlite3.connect(self._draft, isolation_level=None)
                 self._connection.execute("PRAGMA synchronous = FULL")
                 self._connection.execute("BEGIN IMMEDIATE")
             else:
@@ -109,12 +113,20 @@ class _File:
             raise MoveError(f"{self._path}: {table}: {error}") from error
 
     def finish(self) -> None:
-        self._connection.execute("COMMIT")
+        try:
+            self._connection.execute("COMMIT")
+            self._connection.close()
+            into_place(self._draft, self._path)
+        except (sqlite3.Error, OSError) as error:
+            raise MoveError(f"{self._path}: {error}") from error
         self._done = True
 
     def close(self) -> None:
         """A file that did not become whole goes again."""
         self._connection.close()
         if self._writing and not self._done:
-            for part in ("", "-wal", "-shm"):
-                self._path.with_name(self._path.name + part).unlink(missing_ok=True)
+            self._clear()
+
+    def _clear(self) -> None:
+        for part in ("", "-wal", "-shm"):
+            self._draft.with_name(self._draft.name + part).unlink(missing_ok=True)

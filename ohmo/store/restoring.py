@@ -77,6 +77,7 @@ def finish_restore(home: Path, failpoint: Failpoint = inert) -> bool:
     except FileNotFoundError:
         for leftover in home.glob(".restore-*"):  # unpacked, but never begun
             shutil.rmtree(leftover, ignore_errors=True)
+        journal.with_name(f"{JOURNAL}.new").unlink(missing_ok=True)
         return False
     except ValueError as error:
         raise BackupError(f"{journal}: cannot be read; run ohmo restore again") from error

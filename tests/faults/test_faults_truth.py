@@ -16,6 +16,7 @@ from aiohttp import ClientSession, UnixConnector
 from tests.faults.conftest import Stage
 from tests.faults.daemon import until
 from tests.faults.scene import Scene
+from tests.platforms.model.script import Turn
 
 
 class Told:
@@ -62,6 +63,21 @@ def probe(scene: Scene, kind: str) -> int:
     return subprocess.run(
         [sys.executable, "-m", "ohmo", "status", "--check", kind], env=environ, capture_output=True, check=False, timeout=60
     ).returncode
+
+
+async def test_a_model_that_is_down_is_told_until_it_answers_again(stage: Stage) -> None:
+    async with stage("telegram") as scene:
+        await scene.daemon.start()
+        works, scene.model.default = scene.model.default, lambda _: Turn(status=500, message="the model is down")
+        marker = await scene.says()
+        down = await shows(scene, "the model is told to be down", lambda seen: bool(seen.status["warnings"]))
+        assert "The model cannot be reached" in down.status["warnings"][0]
+        assert "the model is down" in down.status["warnings"][0]
+        assert down.ready[0] == 200  # what is said is taken and waits
+        assert down.channel["waiting"] == 1
+        scene.model.default = works
+        await scene.answered(marker)
+        await shows(scene, "nothing is wrong any more", lambda seen: seen.status["warnings"] == [])
 
 
 async def test_status_probes_and_numbers_tell_the_truth_while_one_thing_after_the_other_breaks(stage: Stage) -> None:

@@ -207,6 +207,23 @@ def test_a_store_is_moved_row_by_row_into_an_empty_file_only(home: Path) -> None
         move(f"sqlite:///{database}", "mysql://x")
 
 
+_MOVING = """
+import sys
+from ohmo.failpoints import from_environment
+from ohmo.store.moving import move
+move(sys.argv[1], sys.argv[2], from_environment({"OHMO_FAILPOINTS": "move.step=kill@2"}))
+"""
+
+
+def test_a_move_that_was_killed_leaves_no_half_store_and_is_made_again(home: Path) -> None:
+    source, target = f"sqlite:///{furnished(home)}", home / "there" / "ohmo.db"
+    died = subprocess.run([sys.executable, "-c", _MOVING, source, f"sqlite:///{target}"], check=False, timeout=60, capture_output=True)
+    assert died.returncode == -9, died.stderr
+    assert not target.exists()  # else a daemon would begin there, empty and without a word
+    assert move(source, f"sqlite:///{target}")["inbox"] == 20
+    assert [path.name for path in target.parent.iterdir()] == ["ohmo.db"]
+
+
 def test_compacting_gives_pages_back_and_keeps_rows(home: Path) -> None:
     database = furnished(home)
     with closing(sqlite3.connect(database)) as connection, connection:
