@@ -10,9 +10,8 @@ from aiohttp import web
 
 from ohmo.control.answers import Refusal, answer, number
 from ohmo.control.encode import dumps
-from ohmo.control.guard import decorate
 from ohmo.control.logbook import RANKS, Logbook, Wanted, is_place
-from ohmo.control.stream import frame
+from ohmo.control.sent_events import ALIVE, BEGIN, Readers, frame
 
 _LOOK = 0.5  # seconds between looks at the file
 _ALIVE = 20  # looks between signs of life
@@ -26,7 +25,7 @@ class Logs:
     def __init__(self, path: Path | None, closing: Callable[[], bool], may_stay: Callable[[web.Request], bool]) -> None:
         self._book = None if path is None else Logbook(path)
         self._closing, self._may_stay = closing, may_stay
-        self._open = 0
+        self._readers = Readers(_TAILS, f"{_TAILS} pages follow the log already; close some")
 
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/api/v1/logs", self.page), web.get("/api/v1/logs/events", self.tail)]
@@ -52,22 +51,10 @@ class Logs:
         place = request.headers.get("Last-Event-ID") or request.query.get("since") or await asyncio.to_thread(book.end)
         if place and not is_place(place):
             raise Refusal(400, "since: a place as `GET /api/v1/logs` tells it is wanted")
-        if self._open >= _TAILS:
-            raise Refusal(503, f"{_TAILS} pages follow the log already; close some")
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        decorate(response)
-        self._open += 1
-        try:
-            await response.prepare(request)
-            await self._follow(request, response, book, wanted, place)
-        except ConnectionResetError:
-            pass  # the reader left; it comes back with its place
-        finally:
-            self._open -= 1
-        return response
+        return await self._readers.serve(request, lambda response: self._follow(request, response, book, wanted, place))
 
     async def _follow(self, request: web.Request, response: web.StreamResponse, book: Logbook, wanted: Wanted, place: str) -> None:
-        await response.write(b"retry: 500\n\n" + frame("ready", dumps({"since": place})).encode())
+        await response.write((BEGIN + frame("ready", dumps({"since": place}))).encode())
         quiet = 0
         while not self._closing() and self._may_stay(request):
             news = await asyncio.to_thread(book.forward, wanted, place)
@@ -79,7 +66,7 @@ class Logs:
             if text:
                 await response.write(text.encode())
             elif (quiet := quiet + 1) % _ALIVE == 0:
-                await response.write(b": alive\n\n")
+                await response.write(ALIVE.encode())
             await asyncio.sleep(_LOOK)
 
     def _need(self) -> Logbook:

@@ -1,4 +1,4 @@
-"""Server-sent events (WHATWG HTML, "Server-sent events"): durable items carry their number as id, so a reader that comes back gets exactly
+"""What is sent to those who watch: durable items carry their number as id, so a reader that comes back gets exactly
 what it missed; what happens live carries none and may be lost. A reader of the whole house gets numbers of the journal instead."""
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from contextlib import ExitStack
 
 from aiohttp import web
 
-from channels.errors import Unavailable
 from channels.web.client import Browser, Feed, Noticed, Posted, Preview, Revised, Typing, place
-from ohmo.contracts.errors import StoreError
 from ohmo.contracts.events import Event, TextDelta
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import OutRow
 from ohmo.control.answers import Refusal, number
 from ohmo.control.encode import dumps, type_name
-from ohmo.control.guard import decorate
 from ohmo.control.live import Changed, Listener, Live, Told
+from ohmo.control.sent_events import ALIVE, BEGIN, Readers, frame
 
 HEARTBEAT = 10.0  # seconds between signs of life; also the longest a missed hint can delay an item
 _BATCH = 500
@@ -31,12 +29,6 @@ _UNSETTLED = 200  # posts one stream looks after
 _ROW = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
-def frame(kind: str, data: str, seq: int | str | None = None) -> str:
-    """One event. ``data`` is one line."""
-    number = "" if seq is None else f"id: {seq}\n"
-    return f"{number}event: {kind}\ndata: {data}\n\n"
-
-
 class Streams:
     """``GET /api/v1/events?thread=ID&since=SEQ``, or ``chat=`` for a chat of the browser, or neither: live events of every thread.
     ``may_stay``: whether the reader is still let in; asked before every word."""
@@ -46,7 +38,7 @@ class Streams:
         self._live = live
         self._browser = browser
         self._may_stay = may_stay
-        self._open = 0
+        self._readers = Readers(_STREAMS, f"{_STREAMS} streams are open already; close some pages")
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         thread, chat = request.query.get("thread"), request.query.get("chat")
@@ -59,41 +51,41 @@ class Streams:
             raise Refusal(404, "the browser chat is switched off (channels.web.enabled)")
         if thread is not None and await self._reports.thread(thread) is None:
             raise Refusal(404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them")
-        if self._open >= _STREAMS:
-            raise Refusal(503, f"{_STREAMS} streams are open already; close some pages")
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        decorate(response)
-        self._open += 1
-        try:
-            await response.prepare(request)
+
+        async def write(response: web.StreamResponse) -> None:
             async for text in frames:
                 if not self._may_stay(request):
-                    break
+                    return
                 await response.write(text.encode())
-        except (ConnectionResetError, StoreError, Unavailable):
-            pass  # the reader left, or the history cannot be read now: it comes back with its cursor
-        finally:
-            self._open -= 1
-        return response
+
+        return await self._readers.serve(request, write)
+
+    async def _rings(self, bell: asyncio.Event) -> AsyncIterator[str]:
+        """Each time there is something to look at, until the house goes away; a sign of life where nothing rang for long."""
+        while not self._live.closing:
+            sign = ""
+            try:
+                async with asyncio.timeout(HEARTBEAT):
+                    await bell.wait()
+            except TimeoutError:
+                sign = ALIVE
+            bell.clear()
+            yield sign
 
     async def _house(self, mark: str) -> AsyncIterator[str]:
         """Everything that happens, numbered where it must not be missed; ``reset`` when what was missed is not known any more."""
         journal = self._live.journal
         with self._live.listen(None) as listener:
             missed, last = journal.since(mark) if mark else [], journal.last
-            yield "retry: 500\n\n"
+            yield BEGIN
             if missed is None:
                 yield frame("reset", "{}", journal.mark(last))
             for told in newest(missed or []):
                 yield _of_house(told, journal.mark)
             yield frame("ready", dumps({"since": journal.mark(last)}), journal.mark(last))
-            while not self._live.closing:
-                try:
-                    async with asyncio.timeout(HEARTBEAT):
-                        await listener.bell.wait()
-                except TimeoutError:
-                    yield ": alive\n\n"
-                listener.bell.clear()
+            async for sign in self._rings(listener.bell):
+                if sign:
+                    yield sign
                 lost, listener.lost, tidings, last = listener.lost, False, listener.take(), journal.last
                 if lost:
                     yield frame("reset", "{}", journal.mark(last))
@@ -105,16 +97,12 @@ class Streams:
             listener = stack.enter_context(self._live.listen(thread if chat is None else ""))
             feed = None if chat is None or self._browser is None else stack.enter_context(self._browser.watch(chat, listener.bell))
             reader = _Reader(self._reports, self._live, listener, feed, chat, begin, rows)
-            yield "retry: 500\n\n"
+            yield BEGIN
             async for text in reader.begin():
                 yield text
-            while not self._live.closing:
-                try:
-                    async with asyncio.timeout(HEARTBEAT):
-                        await listener.bell.wait()
-                except TimeoutError:
-                    yield ": alive\n\n"
-                listener.bell.clear()
+            async for sign in self._rings(listener.bell):
+                if sign:
+                    yield sign
                 async for text in reader.look():
                     yield text
 
