@@ -103,9 +103,7 @@ class Reading:
         }
 
     async def _named(self, info: ThreadInfo) -> Mapping[str, object]:
-        encoded = encode(info)
-        assert isinstance(encoded, Mapping)
-        return {**encoded, "title": await self._titles.of(info)}
+        return {**_fields(info), "title": await self._titles.of(info), "who": await self._titles.who(info.thread)}
 
     async def inbox(self, request: web.Request) -> web.Response:
         wanted, state = wish(request), one_of(request, "state", _ARRIVALS)
@@ -141,7 +139,8 @@ class Reading:
         start = ids.index(after) + 1 if after in ids else 0
         page = found[start : start + limit]
         more = start + limit < len(found)
-        return answer({"approvals": page, "next": page[-1].ask.id if more and page else None})
+        shown = [{**_fields(asked), "who": await self._titles.who(asked.thread, asked.person)} for asked in page]
+        return answer({"approvals": shown, "next": page[-1].ask.id if more and page else None})
 
     async def pairing(self, _: web.Request) -> web.Response:
         """Everybody who was ever let in or asks to be; a code itself is known to the asking person only."""
@@ -189,3 +188,9 @@ def _first_day(items: Sequence[HistoryItem]) -> datetime:
             return first.at
         case _:
             return first.started
+
+
+def _fields(of: object) -> Mapping[str, object]:
+    encoded = encode(of)
+    assert isinstance(encoded, Mapping)
+    return encoded

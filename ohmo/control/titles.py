@@ -1,13 +1,21 @@
-"""What a conversation is called: as a person named it, else how it begins."""
+"""What a conversation is called: as a person named it, else how it begins; and what the person is called who began it."""
 
 from __future__ import annotations
 
 from channels.contract import Inbound
+from channels.record import record
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
 
 _LONGEST = 80  # characters
-_KEPT = 10_000  # titles; the oldest are forgotten and read again
+_KEPT = 10_000  # threads; the oldest are forgotten and read again
+
+
+@record
+class _Beginning:
+    words: str = ""
+    person: str = ""
+    name: str = ""
 
 
 class Titles:
@@ -15,29 +23,39 @@ class Titles:
 
     def __init__(self, reports: Reports) -> None:
         self._reports = reports
-        self._known: dict[str, str] = {}
+        self._known: dict[str, _Beginning] = {}
 
     async def of(self, info: ThreadInfo) -> str:
         """Empty while nothing was said."""
-        if info.title:
-            return info.title
-        if info.thread not in self._known:
-            items = await self._reports.history(info.thread, limit=3)
-            text = next((words for item in items if isinstance(item, ArrivalInfo) and (words := _words(item))), "")
-            if not text:
-                return ""
+        return info.title or (await self._beginning(info.thread)).words
+
+    async def who(self, thread: str, person: str | None = None) -> str:
+        """As the platform names who began the thread; empty when that is not known, or was somebody else than ``person``."""
+        began = await self._beginning(thread)
+        return began.name if person is None or began.person == person else ""
+
+    async def _beginning(self, thread: str) -> _Beginning:
+        if thread not in self._known:
+            items = await self._reports.history(thread, limit=3)
+            found = next((began for item in items if isinstance(item, ArrivalInfo) and (began := _read(item)).words), _Beginning())
+            if not found.words:
+                return found
             while len(self._known) >= _KEPT:
                 del self._known[next(iter(self._known))]
-            self._known[info.thread] = text
-        return self._known[info.thread]
+            self._known[thread] = found
+        return self._known[thread]
 
 
-def _words(item: ArrivalInfo) -> str:
+def _read(item: ArrivalInfo) -> _Beginning:
     match item.arrival:
-        case Inbound(text=text, attachments=attachments):
-            words = " ".join(text.split()) or ", ".join(a.name for a in attachments)
+        case Inbound(text=text, attachments=attachments, person=person):
+            return _Beginning(_cut(text) or _cut(", ".join(a.name for a in attachments)), item.person, person.name)
         case Wake(prompt=prompt):
-            words = " ".join(prompt.split())
+            return _Beginning(_cut(prompt))
         case _:
-            return ""
+            return _Beginning()
+
+
+def _cut(text: str) -> str:
+    words = " ".join(text.split())
     return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"

@@ -12,6 +12,7 @@ import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
 from channels.contract import Address, ChatId
+from ohmo.contracts.reports import UsageTotal
 from ohmo.contracts.store import PersonRow
 from ohmo.control.server import Doors
 from tests.browser.test_browser_dashboard import Cron
@@ -270,3 +271,39 @@ FAINT = """() => {
   }
   return found;
 }"""
+
+
+async def test_on_a_phone_names_stay_whole_and_nothing_covers_anything(page: Page, house: SmallHouse) -> None:
+    await page.set_viewport_size({"width": 390, "height": 800})
+    thread = slack(house, "narrow", "tidy up")
+    await house.turn(thread, "It is done.", tool=True)
+    await go(page, f"threads/{thread}")
+    name = page.locator("#board .tool .name").first
+    await expect(name).to_be_visible()
+    await name.evaluate("(one) => (one.nextElementSibling.textContent = 'a long command '.repeat(20))")
+    assert await name.evaluate("(one) => one.getClientRects().length === 1 && one.offsetHeight < 30 && one.scrollWidth <= one.offsetWidth")
+
+    house.spent = [UsageTotal(2, 1000, 500, 0, 100, 30_000, day=str(datetime.now(UTC).date()), model="large")]
+    await go(page, "usage")
+    await expect(page.locator("svg.chart .bar").last.locator("rect").last).to_be_in_viewport()  # today, without a word from a finger
+
+    cron = Cron()
+    job = {"name": "dentist", "prompt": "x", "at": "2099-01-01T08:00:00Z", "next": "2099-01-01T08:00:00Z", "to": None, "last": None}
+    cron.jobs["dentist"] = {"schedule": None, "every": None, "enabled": True, "source": "owner", **job}
+    await page.route("**/api/v1/cron**", cron.answer)
+    await go(page, "cron")
+    row = page.locator("#board a.row")
+    await expect(row).to_contain_text("once, Thu, 1 Jan 2099")
+    assert await row.evaluate(
+        "(one) => one.querySelector('.row-sub').scrollWidth <= one.querySelector('time').getBoundingClientRect().left"
+    )
+
+
+async def test_who_is_asked_for_is_called_by_name(page: Page, house: SmallHouse) -> None:
+    thread = slack(house, "asks", "clean up")
+    card = await house.ask(thread, PERMISSION)
+    house.asked[card] = replace(house.asked[card], person="U1")
+    await go(page, "approvals")
+    await expect(page.locator(".ask")).to_contain_text("for Ada (U1) in slack:asks")
+    await go(page, "threads")
+    await expect(page.locator("#board a.row")).to_contain_text("slack:asks · Ada")

@@ -45,7 +45,7 @@ export function asking(asked, toast, answered) {
 }
 
 function who(asked) {
-  return `for ${asked.person}`;
+  return asked.who ? `for ${asked.who} (${asked.person})` : `for ${asked.person}`;
 }
 
 function thread(asked) {

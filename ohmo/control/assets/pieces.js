@@ -30,6 +30,7 @@ setInterval(() => {
 /** How long from one time to another: "1.2 s", "3 min". */
 export function span(from, to) {
   const seconds = Math.max(0, (new Date(to) - new Date(from)) / 1000);
+  if (seconds < 0.05) return "less than 0.1 s";
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 90) return `${Math.round(seconds)} s`;
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;

@@ -2,10 +2,11 @@
 
 import { JobForm } from "./job-form.js";
 import { button, empty, facts, icon, id, moment, node, pill, span, sure, when } from "./pieces.js";
+import { exact } from "./times.js";
 import { call } from "./wire.js";
 
 const TONES = { done: "good", failed: "bad", missed: "warn", skipped: "quiet", claimed: "busy", running: "busy" };
-const rhythm = (job) => job.schedule ?? (job.every ? `every ${job.every}` : `once at ${job.at}`);
+const rhythm = (job) => (job.at ? node("span", "place", `once, ${exact(job.at)}`) : node("code", "", job.schedule ?? `every ${job.every}`));
 const one = (name) => `/api/v1/cron/${encodeURIComponent(name)}`;
 
 export class Cron {
@@ -60,7 +61,7 @@ export class Cron {
         "a",
         "row",
         node("i", `dot ${job.enabled ? (job.last?.state === "failed" ? "" : "good") : "quiet"}`),
-        node("span", "row-main", node("span", "row-title", job.name), node("span", "row-sub", node("code", "", rhythm(job)), node("span", "place", job.to ? `to ${job.to}` : "nobody is told"), job.last ? pill(`last ${job.last.state}`, TONES[job.last.state]) : "")),
+        node("span", "row-main", node("span", "row-title", job.name), node("span", "row-sub", rhythm(job), node("span", "place", job.to ? `to ${job.to}` : "nobody is told"), job.last ? pill(`last ${job.last.state}`, TONES[job.last.state]) : "")),
         job.enabled ? (job.next ? when(job.next, "next ") : node("span", "muted", "no next run")) : pill("paused", "quiet"),
       );
       link.href = `#/cron/${encodeURIComponent(job.name)}`;
@@ -93,8 +94,8 @@ export class Cron {
     const buttons = [button("Run now", "choice good", act("run", "It runs now"), "play"), job.enabled ? button("Pause", "choice", act("pause", "It does not run until you resume it"), "pause") : button("Resume", "choice", act("resume", "It runs at its times again"), "play")];
     if (job.source !== "config") buttons.push(button("Edit", "choice", () => (location.hash = `#/cron/${encodeURIComponent(job.name)}/edit`), "pen"), button("Delete", "choice danger", () => this.remove(job), "trash"));
     const details = facts(
-      ["Runs", node("code", "", rhythm(job))],
-      ["Next", job.enabled ? (job.next ? node("span", "", when(job.next), job.next_local ? ` (${job.next_local})` : "") : "never") : "paused"],
+      ["Runs", rhythm(job)],
+      ["Next", job.enabled ? (job.next ? node("span", "", when(job.next), job.next_local ? `: ${job.next_local}` : "") : "never") : "paused"],
       ["Time zone", job.tz],
       ["Answer to", job.to ?? "nobody"],
       ["Thread", job.thread],

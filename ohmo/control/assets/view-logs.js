@@ -1,7 +1,7 @@
 // The log, newest first: filtered by the house, followed live from the place where this page was cut off.
 
 import { button, chooser, copy, empty, node, search } from "./pieces.js";
-import { exact } from "./times.js";
+import { exact, zone } from "./times.js";
 import { call } from "./wire.js";
 
 const MOST = 2000; // lines the page keeps
@@ -20,7 +20,7 @@ export class Logs {
     this.list.setAttribute("aria-label", "Log");
     this.blank = node("div", "");
     this.end = node("div", "more");
-    board.body.append(this.list, this.blank, this.end);
+    board.body.append(node("p", "muted log-zone", `Times are those of ${zone()}.`), this.list, this.blank, this.end);
     const field = search("Words that stand in the line", "Filter", (words) => {
       if (this.closed) return;
       this.words = words;
@@ -97,7 +97,7 @@ export class Logs {
   }
 
   line(entry) {
-    const rest = Object.entries(entry).filter(([key, value]) => !OWN.has(key) && value !== null);
+    const rest = Object.entries(entry).filter(([key, value]) => !OWN.has(key) && value !== null && value !== "");
     const words = rest.map(([key, value]) => node("span", "log-field", node("b", "", key), typeof value === "string" ? value : JSON.stringify(value)));
     const known = !Number.isNaN(Date.parse(entry.at)); // a torn line has no time
     const time = node("time", "", known ? clock.format(new Date(entry.at)) : "?");

@@ -63,7 +63,7 @@ export class Threads {
       "a",
       "row",
       node("i", `dot ${tone === "busy" ? "busy" : session.state === "parked" ? "warn" : "quiet"}`),
-      node("span", "row-main", rowTitle(session.title || "No words yet"), node("span", "row-sub", pill(session.address.channel), node("span", "place", place(session.address)), words)),
+      node("span", "row-main", rowTitle(session.title || "Nobody has written here yet"), node("span", "row-sub", pill(session.address.channel), node("span", "place", session.who ? `${place(session.address)} · ${session.who}` : place(session.address)), words)),
       when(session.last_at),
     );
     link.href = `#/threads/${encodeURIComponent(session.thread)}`;

@@ -69,6 +69,8 @@ export class Usage extends Whole {
       tabs("By", [["model", "By model"], ["person", "By person"]], this.by, (key) => this.turn({ by: key })),
     );
     this.box.replaceChildren(head, choose, bars(this.byDay(of, value), names, said, `${MEASURES[this.measure][0]} by day and ${this.by}`), this.table("model", "Model"), this.table("person", "Person"), this.dearest());
+    const chart = this.box.querySelector(".chart-box");
+    chart.scrollLeft = chart.scrollWidth; // on a phone it is wider than its box: today is what one came for
   }
 
   turn(chosen) {
@@ -105,7 +107,7 @@ export class Usage extends Whole {
   dearest() {
     const rows = this.threads.map((one) => {
       if (!one.address) return ["the house", one];
-      const link = node("a", "", one.title || "No words yet");
+      const link = node("a", "", one.title || "Nobody has written here yet");
       link.href = `#/threads/${encodeURIComponent(one.thread)}`;
       return [node("span", "", link, node("span", "place", ` ${place(one.address)}`)), one];
     });
