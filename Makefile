@@ -56,12 +56,22 @@ lock:  ## for maintainers, needs uv: new lock files without any registry host in
 clean:  ## remove what make and the tests left
 	rm -rf $(VENV) .ruff_cache .pytest_cache .hypothesis dist build
 
-torture: $(VENV)/.installed-dev  ## the long campaigns, hours of them: kills, ruined stores, limits, broken configurations, storm, soak, a million slots of jobs, all time zones; ARGS="--seed N --kills 100"
-	@$(BIN)/python -m tests.faults.torture $(ARGS)
-	@$(BIN)/python -m tests.faults.mutations --table docs/mutations.md
-	@$(BIN)/python -m tests.faults.limits --table docs/limits.md
-	@$(BIN)/python -m tests.faults.configurations --table docs/broken-configurations.md
-	@$(BIN)/python -m tests.faults.storm --burst
-	@$(BIN)/python -m tests.faults.soak
-	@$(BIN)/python -m tests.unit.cron.soak --table docs/cron-soak.md
-	@$(BIN)/python -m tests.unit.cron.zone_walk
+# Each campaign alone: make torture-kills ARGS="--seed 4711 --resume"
+torture-kills: RUNS = faults.torture
+torture-mutations: RUNS = faults.mutations --table docs/mutations.md
+torture-limits: RUNS = faults.limits --table docs/limits.md
+torture-configurations: RUNS = faults.configurations --table docs/broken-configurations.md
+torture-storm: RUNS = faults.storm --burst
+torture-soak: RUNS = faults.soak
+torture-cron: RUNS = unit.cron.soak --table docs/cron-soak.md
+torture-zones: RUNS = unit.cron.zone_walk
+CAMPAIGNS := $(addprefix torture-,kills mutations limits configurations storm soak cron zones)
+
+.PHONY: $(CAMPAIGNS)
+$(CAMPAIGNS): $(VENV)/.installed-dev
+	@echo "$@"; $(BIN)/python -m tests.$(RUNS) $(ARGS)
+
+torture:  ## the long campaigns, hours of them, each to its end, then which failed; one of them: make torture-soak ARGS="--minutes 30" (docs/faults.md)
+	@test -z "$(ARGS)" || { echo 'ARGS go to one campaign: make torture-kills ARGS="$(ARGS)"; there are $(CAMPAIGNS)' >&2; exit 1; }
+	@failed=; for one in $(CAMPAIGNS); do $(MAKE) --no-print-directory $$one || failed="$$failed $$one"; done; \
+		test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }

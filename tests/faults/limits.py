@@ -115,7 +115,7 @@ async def processes(folder: Path, calls: int, timeouts: int, kills: int) -> Row:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     tried = f"{calls} calls that leave a child, {timeouts} time-outs, {kills} killed houses with three commands each"
-    return Row("G14: zombies and orphans", tried, f"{len(rest)} left, {wrong} wrong answers", not rest and not wrong)
+    return Row("zombies and orphans", tried, f"{len(rest)} left, {wrong} wrong answers", not rest and not wrong)
 
 
 async def gigabyte(folder: Path, size: int) -> Row:
@@ -126,7 +126,7 @@ async def gigabyte(folder: Path, size: int) -> Row:
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     right = ended.output.out.total == size
     return Row(
-        "G15: output of a command", f"{size / 1e9:g} GB", f"peak RSS + {grown:.1f} MiB, {after:.2f} s after its end", right and grown <= 20
+        "output of a command", f"{size / 1e9:g} GB", f"peak RSS + {grown:.1f} MiB, {after:.2f} s after its end", right and grown <= 20
     )
 
 
@@ -165,7 +165,7 @@ def decisions(folder: Path) -> Row:
         verdicts.append(ruling.verdict)
     found = ", ".join(f"{name} {seconds * 1000:.0f} ms" for name, seconds in took.items())
     return Row(
-        "G20: permission decision",
+        "permission decision",
         "at most 200 ms of processor time, the best of five, ten rules, every command line read anew",
         found,
         max(took.values()) <= 0.2 and verdicts[-1] == "ask",
@@ -211,7 +211,7 @@ async def rebinding(tries: int) -> Row:
     for runner in runners:
         await runner.cleanup()
     found = f"{hits['private']} connections to the private address; {hits['public']} pages, {refused} refused"
-    return Row("G22: rebinding", f"{tries} fetches", found, hits["private"] == 0 and hits["public"] + refused == tries)
+    return Row("rebinding", f"{tries} fetches", found, hits["private"] == 0 and hits["public"] + refused == tries)
 
 
 async def measured(wish: argparse.Namespace) -> list[Row]:
