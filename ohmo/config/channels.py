@@ -17,6 +17,7 @@ from ohmo.config.source import Path, Plain, Problem, Source
 
 POLICY_KEYS = tuple(ChannelPolicy.model_fields)
 ON_BY_DEFAULT = ("web",)
+PUT_IT = "set it there or in .env beside config.yaml, or write env:NAME, file:PATH or keyring:SERVICE/NAME"
 LITERAL = "a secret stands in a file that others can read; run chmod 600 on it, or write env:NAME"
 
 
@@ -179,9 +180,7 @@ def _fill_in(raw: RawChannel, name: str, field: Any, values: dict[str, object]) 
         if written is None and optional and _may_be_none(field):
             values[name] = None
             return None
-        return raw.source.problem(
-            path, f"{error}; set it there or in .env beside config.yaml, or write env:NAME, file:PATH or keyring:SERVICE/NAME"
-        )
+        return raw.source.problem(path, f"{error}; {PUT_IT}")
     return None
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from channels.contract import Manifest
 from channels.record import record
-from ohmo.config.channels import LITERAL, RawChannel, channel_problems, read_channels
+from ohmo.config.channels import LITERAL, PUT_IT, RawChannel, channel_problems, read_channels
 from ohmo.config.home import Home, find_home
 from ohmo.config.later import not_yet
 from ohmo.config.models import (
@@ -108,6 +108,7 @@ def load(
     problems += _places(written, source, sorted(manifests)) if manifests is not None else []
     names = _chain(written)
     problems += _keys(written, names, source, vault)
+    problems += _hook_secrets(written, source, vault)
     store_url, wrong = _store_url(written, source, vault)
     raise_all([*problems, *wrong])
     return Config(
@@ -263,6 +264,14 @@ def _keys(written: Written, names: list[str], source: Source, vault: Vault) -> I
             )
 
 
+def _hook_secrets(written: Written, source: Source, vault: Vault) -> Iterator[Problem]:
+    for name, hook in written.webhooks.items():
+        try:
+            vault.reveal(hook.secret)
+        except SecretMissing as error:
+            yield source.problem(("webhooks", name, "secret"), f"{error}; {PUT_IT}")
+
+
 def _literals(written: Written, source: Source) -> Iterator[Problem]:
     if source.private:
         return
@@ -283,7 +292,7 @@ def _store_url(written: Written, source: Source, vault: Vault) -> tuple[str, lis
         try:
             return vault.reveal(secret), []
         except SecretMissing as error:
-            return "", [source.problem(path, str(error))]
+            return "", [source.problem(path, f"{error}; {PUT_IT}")]
     user, at, _ = written.store.url.partition("://")[2].rpartition("@")
     if at and ":" in user and not source.private:
         return "", [source.problem(path, LITERAL)]

@@ -162,8 +162,18 @@ def test_a_literal_secret_needs_a_private_file(home: Path) -> None:
 
 def test_the_store_url_may_be_a_secret(home: Path) -> None:
     assert loaded(home, "store: {url: env:DB}\n", DB="postgresql://u:p@h/d").store_url == "postgresql://u:p@h/d"
-    assert problems(home, "store: {url: env:DB}\n") == ["config.yaml:1: store.url: missing secret: environment variable DB is not set"]
+    (missing,) = problems(home, "store: {url: env:DB}\n")
+    assert missing.startswith("config.yaml:1: store.url: missing secret: environment variable DB is not set; set it there or in .env")
     assert "p4ssword" not in repr(loaded(home, "store: {url: 'postgresql://u:p4ssword@h/d'}\n"))
+
+
+def test_a_webhook_whose_secret_is_gone_is_a_line_before_anything_starts(home: Path) -> None:
+    text = "webhooks: {ci: {secret: env:HOOK, prompt: look, to: 'telegram:1'}}\n"
+    assert loaded(home, text, HOOK="hush-hush").webhooks["ci"].to == "telegram:1"
+    (missing,) = problems(home, text)
+    assert missing.startswith(
+        "config.yaml:1: webhooks.ci.secret: missing secret: environment variable HOOK is not set; set it there or in .env"
+    )
 
 
 def test_what_is_not_built_yet_is_not_silently_ignored(home: Path) -> None:

@@ -75,7 +75,7 @@ def test_folders_in_which_somebody_else_could_put_another_ohmo_or_home_are_named
     folder.chmod(0o755)
 
 
-HOOK = "webhooks: {ci: {secret: env:HOOK, prompt: 'look', to: 'telegram:1', role: owner, rules: ['Bash']}}\ncron:"
+HOOK = "webhooks: {ci: {secret: a-secret-in-a-private-file, prompt: 'look', to: 'telegram:1', role: owner, rules: ['Bash']}}\ncron:"
 
 
 def test_what_runs_when_nobody_is_there_is_looked_at_too(patient: Patient) -> None:
