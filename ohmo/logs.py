@@ -243,10 +243,12 @@ class Writer:
             self._lost += lines
 
     def _show(self, event: Mapping[str, Any]) -> None:
-        rest = " ".join(f"{key}={_short(value)}" for key, value in event.items() if key not in ("at", "level", "event", "exception"))
+        rest = " ".join(
+            f"{key}={_short(value)}" for key, value in event.items() if key not in ("at", "level", "event", "exception") and value != ""
+        )
         if self._human is None or not _takes(self._human):
             return
-        text = f"{str(event.get('at', ''))[11:19]} {str(event.get('level', ''))[:4]:4} {event.get('event', '')} {rest}".rstrip()
+        text = f"{str(event.get('at', ''))[:19]}Z {event.get('level', '')!s:7} {event.get('event', '')} {rest}".rstrip()
         try:
             print(text, *([event["exception"]] if "exception" in event else []), sep="\n", file=self._human, flush=True)
         except (OSError, ValueError):

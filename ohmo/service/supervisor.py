@@ -250,7 +250,7 @@ class Supervisor:
 
     def _say(self, line: str) -> None:
         with suppress(OSError):
-            print(f"{time.strftime('%H:%M:%S', time.gmtime())} service {line}", file=sys.stderr, flush=True)
+            print(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} service {line}", file=sys.stderr, flush=True)
 
     def _rotate(self) -> None:
         """Copied and cut, not renamed: the daemon appends to the file we gave it."""
