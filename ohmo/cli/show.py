@@ -61,6 +61,11 @@ def ago(value: object, now: datetime | None = None) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
+def moment(value: object) -> str:
+    """``2026-11-22 15:02:17 UTC`` of an ISO time; ``-`` for none."""
+    return f"{datetime.fromisoformat(value).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if isinstance(value, str) else "-"
+
+
 def until(value: object, now: datetime | None = None) -> str:
     """``in 55 min`` until an ISO time, ``over`` when it has passed; ``-`` for none."""
     if not isinstance(value, str):

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ohmo.cli.show import Columns, ago, clean, print_rows
+from ohmo.cli.show import Columns, ago, clean, moment, print_rows
 
 
 def show_status(status: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ def _counts(table: dict[str, int]) -> str:
 def _cron(cron: dict[str, Any]) -> str:
     lag, due = cron.get("lag_seconds"), cron.get("next")
     late = f"{lag:.0f} s behind" if isinstance(lag, int | float) and lag >= 1 else "on time"
-    return f"{late}, next run {clean(due)}" if due else "nothing is due"
+    return f"{late}, next run {moment(due)}" if due else "nothing is due"
 
 
 def _spent(day: dict[str, Any]) -> str:

@@ -117,7 +117,9 @@ class Wizard:
         if self._asking and wishes.provider is None and not home.config.exists():
             provider = click.prompt("Model provider", default="auto", type=click.Choice(["auto", "anthropic", "openai", "offline"]))
             if provider in ("anthropic", "openai") and wishes.base_url is None:
-                base_url = click.prompt("Address of the endpoint (empty: the maker's own)", default="", show_default=False)
+                base_url = click.prompt(
+                    "Address of the endpoint (empty: the maker's own)", default="", show_default=False, value_proc=_address
+                )
         key, secrets = self._key(wishes, provider or old.provider)
         return Answers(
             provider=provider or "auto", base_url=base_url, models=models, api_key=key, preset=wishes.preset or "balanced", workspace=wishes.workspace or "",
@@ -323,6 +325,13 @@ def _some_of(offered: Sequence[str], said: str) -> list[str]:
             close = nearest(name, offered)
             raise click.UsageError(f"{name}: there is no such platform" + (f", did you mean {close}?" if close else ""))
     return names
+
+
+def _address(said: str) -> str:
+    """``http://…`` or ``https://…``, or nothing."""
+    if (said := said.strip()) and not said.lower().startswith(("http://", "https://")):
+        raise click.UsageError(f"{said!r}: expected an address that begins with http:// or https://")
+    return said
 
 
 def _owner(said: str) -> str:

@@ -41,7 +41,7 @@ class Reporter:
         report = Report(reason or note, kept, seen)
         if place is None:
             return None, report
-        return Outbound(place, f"{note}\n\n{said}" if note else said, files), report
+        return Outbound(place, f"{note}:\n\n{said}" if note else said, files), report
 
     async def _silence(self, wake: Wake, terms: Terms, text: str, seen: str) -> str | None:
         """Why nobody is told; None: somebody is."""
@@ -64,7 +64,7 @@ class Reporter:
         try:
             return self._resolve(terms.to), ""
         except ValueError as error:
-            return self._owner(), f"The report of {terms.name} could not go where it belongs ({error}):"
+            return self._owner(), f"The report of {terms.name} could not go where it belongs ({error})"
 
 
 def is_silent(text: str) -> bool:

@@ -13,7 +13,7 @@ import click
 from ohmo.cli.client import connect
 from ohmo.cli.group import Group
 from ohmo.cli.reach import reach
-from ohmo.cli.show import Columns, ago, as_json_text, clean, clean_text, client_options, print_rows
+from ohmo.cli.show import Columns, ago, as_json_text, clean, clean_text, client_options, moment, print_rows
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -172,7 +172,7 @@ def history(name: str, limit: int, as_json: bool, remote: str | None) -> None:
         click.echo(as_json_text(rows))
         return
     columns: Columns = {
-        "DUE": lambda row: row["due"],
+        "DUE": lambda row: moment(row["due"]),
         "STATE": lambda row: row["state"],
         "ENDED": lambda row: f"{ago(row['ended'])} ago" if row["ended"] else "-",
         "TURN": lambda row: row["turn"],

@@ -143,7 +143,9 @@ def _get(url: str, bearer: str | None) -> bytes:
     headers = {"Accept": "application/json, */*", "User-Agent": "ohmo-triage"}
     if bearer is not None:
         if not os.environ.get(bearer):
-            raise BadResults(f"--bearer {bearer}: there is no such variable; give the job secrets: {{{bearer}: env:{bearer}}}")
+            raise BadResults(
+                f"the variable {bearer} that --bearer names is not set; export it, or give it to the job (secrets, {bearer}=env:{bearer})"
+            )
         headers["Authorization"] = f"Bearer {os.environ[bearer]}"
     opener = urllib.request.build_opener(_Stay)
     try:

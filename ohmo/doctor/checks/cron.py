@@ -103,8 +103,10 @@ def _target(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Fi
     if not lost:
         return ok()
     name, to = lost[0]
+    others = ", ".join(f"{other} to {place}" for other, place in lost[1:6]) + (f" and {len(lost) - 6} more" if len(lost) > 6 else "")
     return warning(
-        f"the reports of {name} go to {to}, whose channel is not enabled", f"enable it in config.yaml, or ohmo cron edit {name} --to …"
+        f"the reports of {name} go to {to}, whose channel is not enabled{f'; so do those of {others}' if others else ''}",
+        f"enable it in config.yaml, or ohmo cron edit {name} --to …",
     )
 
 

@@ -15,6 +15,7 @@ _RUN = re.compile(r"\s*(?:please\s+)?run\s+(?P<name>\w+)\b(?P<rest>.*)", re.IGNO
 _JOB = re.compile(
     r"\n\n\((?:This is the scheduled run of the job|This came by the webhook) .*\)\s*\Z", re.DOTALL
 )  # said to a model behind the words
+_ARGUMENTS = re.compile(r"\s*(?:\{|\w+=|\Z)")
 _COLON = re.compile(r"\s*(?P<name>\w+):\s*(?P<rest>.*)", re.DOTALL)
 
 
@@ -26,8 +27,8 @@ def asked_for(text: str, tools: Sequence[ToolSpec]) -> tuple[str, dict[str, Json
         return None
     tool = next((tool for tool in tools if tool.name.lower() == match["name"].lower()), None)
     if tool is None:
-        if _RUN.fullmatch(text) is None:
-            return None  # "Note: buy milk" is no tool call
+        if _RUN.fullmatch(text) is None or not (match["name"][0].isupper() or _ARGUMENTS.match(match["rest"])):
+            return None  # "Note: buy milk" is no tool call, nor is "run the tests"
         return f"There is no tool {match['name']}. There are: {', '.join(tool.name for tool in tools) or 'none'}."
     rest = match["rest"].strip()
     if rest.startswith("{"):

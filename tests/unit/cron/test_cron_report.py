@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
+
+from channels.contract import Address, ChatId
+from ohmo.contracts.arrivals import Terms, Wake
+from ohmo.cron.reporting import Reporter
 from tests.unit.cron.scheduler_rig import Rig
 
 HOUR = {"tz": "UTC", "prompt": "x", "schedule": "0 * * * *"}
@@ -33,3 +39,17 @@ async def test_a_job_that_is_to_begin_some_time_after_its_slot_is_not_late_until
         rig.clock.tick(3_601)
         await rig.looked()
         assert rig.lives.report() == {"lag_seconds": 0.0, "next": begins}
+
+
+async def test_a_report_that_goes_to_the_owner_instead_says_why_and_the_history_has_that_as_a_whole_sentence(tmp_path: Path) -> None:
+    def nowhere(to: str) -> Address:
+        raise ValueError(f"{to}: the channel slack is not enabled")
+
+    owner = Address("web", "local", ChatId("notices"))
+    reporter = Reporter(Rig().store, nowhere, lambda: owner, tmp_path)
+    wake = Wake("k", "cron", owner, None, "owner", "x", datetime.now(UTC), terms=Terms("brief", to="slack:C1"))
+    post, report = await reporter(wake, "All is well.", ())
+    why = "The report of brief could not go where it belongs (slack:C1: the channel slack is not enabled)"
+    assert report.reason == why
+    assert post is not None
+    assert (post.address, post.text) == (owner, f"{why}:\n\nAll is well.")

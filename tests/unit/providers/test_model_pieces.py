@@ -136,6 +136,8 @@ BASH = ToolSpec("Bash", "", {"properties": {"command": {"type": "string"}}, "req
         ("Read: README.md", ("Read", {"file_path": "README.md"})),
         ("hello", None),
         ("Note: buy milk", None),
+        ("run the tests please", None),
+        ("Run exactly this command, once, with Bash:\n\n    ohmo triage read", None),
         (
             "Bash: date\n\n(This is the scheduled run of the job tick, due now. Nobody may be there to answer.)",
             ("Bash", {"command": "date"}),
@@ -151,6 +153,8 @@ def test_a_newcomer_can_name_a_tool(text: str, expected: object) -> None:
     ("text", "word"),
     [
         ("run Fly", "There are: Read, Bash"),
+        ("run fly speed=2", "There are: Read, Bash"),
+        ("run Raed README.md", "There are: Read, Bash"),
         ('run Read file_path="a', "close the quotes"),
         ("run Read {a}", "not valid JSON"),
         ("run Read file_path=a b", "no key=value"),
