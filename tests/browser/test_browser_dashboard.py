@@ -170,6 +170,7 @@ async def test_an_approval_is_answered_in_the_list_and_by_a_key(scene: Scene, pa
     await expect(card).to_have_count(1)
     await page.keyboard.press("4")
     await expect(page.locator("#board-body")).to_contain_text("Nothing waits for you")
+    await expect(page.locator("#board-body")).to_be_focused()  # not the top of the page
     assert [(verdict, scope) for _, verdict, scope, _ in scene.house.verdicts] == [("allowed", "session"), ("denied", "once")]
 
 

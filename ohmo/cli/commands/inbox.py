@@ -8,6 +8,8 @@ from ohmo.cli.group import Group
 from ohmo.cli.reach import reach
 from ohmo.cli.show import Columns, Row, address, ago, as_json_text, clean, client_options, print_rows, some
 
+_STATES = ("waiting", "taken", "ended", "answered", "merged", "noted", "refused", "stopped", "superseded", "dead")  # as the API knows them
+
 
 @click.group("inbox", cls=Group, help=__doc__)
 def COMMAND() -> None:  # noqa: N802 - the name every command file exports
@@ -15,7 +17,7 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 
 
 @COMMAND.command("list")
-@click.option("--state", type=click.Choice(["waiting", "taken", "ended"]), help="Only these.")
+@click.option("--state", type=click.Choice(_STATES), metavar="STATE", help=f"Only these: {', '.join(_STATES)}.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @client_options
 def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> None:

@@ -8,7 +8,7 @@ const MOST = 1000; // rows that are kept true at once; what lies further down is
 export class Paged {
   /** `fetch(after, limit)` -> {items, next}; `key(item)`; `draw(item)` -> li; `nothing()` -> what stands there when there is nothing. */
   constructor(box, { fetch, key, draw, nothing, label, scroll }) {
-    Object.assign(this, { fetch, key, draw, nothing });
+    Object.assign(this, { fetch, key, draw, nothing, scroll });
     this.rows = new Map(); // key -> {text, row}
     this.next = null;
     this.list = node("ul", "rows");
@@ -46,7 +46,9 @@ export class Paged {
     if (this.closed || asked !== this.asked) return;
     this.next = next;
     const keys = new Set(items.map(this.key));
+    const held = this.list.contains(document.activeElement);
     for (const [key, { row }] of [...this.rows]) if (!keys.has(key)) this.drop(key, row);
+    if (held && !this.list.contains(document.activeElement)) this.scroll.focus(); // the keys go on in the list, not at the top of the page
     let before = null;
     for (const item of items) {
       const row = this.put(item);

@@ -26,6 +26,7 @@ export class Approvals {
   }
 
   answered() {
+    if (document.activeElement === document.body) this.board.body.focus(); // the pressed button is disabled
     this.list.stale(0);
     this.board.counted();
   }

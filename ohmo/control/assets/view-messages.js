@@ -148,6 +148,7 @@ export class Messages {
           this.board.toast(error.message);
           made.disabled = false;
         }
+        if (document.activeElement === document.body) made.closest("details")?.querySelector("summary")?.focus(); // a disabled button holds no focus
         for (const list of this.lists) list.stale(0);
         this.board.counted();
       },

@@ -101,7 +101,7 @@ def _laws(_: Ground, connection: sqlite3.Connection) -> Finding:
 
 def _dead_letters(_: Ground, connection: sqlite3.Connection) -> Finding:
     count = int(connection.execute("SELECT COUNT(*) FROM inbox WHERE state = 'ended' AND ending = 'dead'").fetchone()[0])
-    return warning(f"{count} messages ended as dead letters", "ohmo inbox list --state ended, then ohmo inbox retry ID") if count else ok()
+    return warning(f"{count} messages ended as dead letters", "ohmo inbox list --state dead, then ohmo inbox retry ID") if count else ok()
 
 
 def _dead_posts(_: Ground, connection: sqlite3.Connection) -> Finding:

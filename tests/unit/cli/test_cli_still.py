@@ -19,7 +19,16 @@ def test_listings_and_jobs_work_without_a_daemon_and_let_nothing_run(home: Path)
     (home / "config.yaml").write_text("profiles: {default: {provider: offline}}\n")
     said = ohmo(home, "-p", "run Write file_path=a.txt content=x")
     assert said.returncode == 3
-    for listing in ("inbox list", "outbox list", "sessions list", "approvals list", "pairing list", "usage", "cron list"):
+    for listing in (
+        "inbox list",
+        "inbox list --state dead",
+        "outbox list",
+        "sessions list",
+        "approvals list",
+        "pairing list",
+        "usage",
+        "cron list",
+    ):
         found = ohmo(home, *listing.split(), "--json")
         assert (found.returncode, found.stderr) == (0, "")
         assert isinstance(json.loads(found.stdout), list)
