@@ -190,6 +190,7 @@ class Matrix:
         payload = render.load(part)
         room = str(payload["room"])
         client, rooms = self._connected()
+        self._rivals.send(key)
         try:
             if part.kind == "delete":
                 assert part.target is not None, "a deletion names its message"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -16,6 +17,7 @@ from channels.contract import Address, ChatId, Inbound
 from channels.matrix.client import Pace as MatrixPace
 from channels.slack.client import Pace as SlackPace
 from ohmo.gateway.switchboard import LISTENS, PROBE, Switchboard
+from tests.channels.second import note
 from tests.faults.conftest import Stage
 from tests.faults.daemon import Daemon, until
 from tests.faults.houses import House
@@ -253,6 +255,9 @@ async def test_of_two_houses_on_one_matrix_account_the_younger_one_stops_and_tri
         await question(rig, "and now?", two)
         await two.speaks()
         assert [shown.text for shown in await rig.visible() if shown.by_bot] == ["kept until the other one is gone"]
+        assert json.loads(note(tmp_path / "two").read_text())["back"], (
+            "it keeps the place it came back to, whatever becomes of its connections"
+        )
 
 
 # real daemons
