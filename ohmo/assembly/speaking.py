@@ -49,6 +49,7 @@ def build_board(ground: Ground, pool: Pool, known: Mapping[str, Command], sent: 
         sender=sender,
         drafts=drafts,
         commands=[(command.name, command.summary) for command in known.values()],
+        set_since=ground.seams.clock.set_since,
         clock=seams.clock,
         owner=seams.owner,
         storing=store.pulse.here,

@@ -33,6 +33,15 @@ class LinkSettings:
     met: Callable[[str], None] = lambda _: None  # told the platform's id of this account as soon as it is known
 
 
+SetSince = Callable[[datetime], timedelta]
+
+
+def never_set(at: datetime) -> timedelta:
+    """Of a clock that nobody sets."""
+    del at
+    return timedelta()
+
+
 @dataclass(slots=True)
 class Health:
     """What ``/readyz`` and ``ohmo status`` say of a channel. ``proved``: when the platform last took our credentials. ``probed``: it is asked on
@@ -73,19 +82,24 @@ class Health:
         self.last_delivery = self.proved = now
         self.alive = self.useful = True
 
-    def report(self, now: datetime) -> ChannelStatus:
-        """A connection that is open and worth nothing is not called connected."""
-        doubt = self._doubt(now) if self.state == "connected" else ""
+    def report(self, now: datetime, set_since: SetSince = never_set) -> ChannelStatus:
+        """A connection that is open and worth nothing is not called connected. ``set_since``: by how much the clock was set forward after a moment;
+        of one that was set back, what happened before did not happen later than ``now``."""
+        self.last_event, self.last_delivery, self.proved, self.since = (
+            None if at is None else min(at, now) for at in (self.last_event, self.last_delivery, self.proved, self.since)
+        )
+        doubt = self._doubt(now, set_since) if self.state == "connected" else ""
         state = "reconnecting" if doubt else self.state
         return ChannelStatus(state, self.last_event, self.last_delivery, doubt or self.detail, self.proved)
 
-    def _doubt(self, now: datetime) -> str:
+    def _doubt(self, now: datetime, set_since: SetSince) -> str:
         if self.silence is None or self.since is None:
             return ""
-        quiet = now - max(self.since, self.last_event or self.since)
+        heard, proved = max(self.since, self.last_event or self.since), self.proved or self.since
+        quiet = now - heard - set_since(heard)
         if quiet > 2 * self.silence:
             return f"nothing was heard for {quiet.total_seconds():.0f} s, not even a heartbeat; it is connected anew when the platform's own limit is over"
-        unproved = now - (self.proved or self.since)
+        unproved = now - proved - set_since(proved)
         if unproved > PROOF:
             return f"no call with our credentials succeeded for {unproved.total_seconds() / 60:.0f} minutes; `ohmo doctor --live` tells why"
         return ""

@@ -22,7 +22,7 @@ from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import OutRow, Store
 from ohmo.gateway.delivery import Delivery, DeliveryNews, Sending
 from ohmo.gateway.drafts import Drafts
-from ohmo.gateway.link import Health, LinkContext, LinkSettings, Publish
+from ohmo.gateway.link import Health, LinkContext, LinkSettings, Publish, SetSince, never_set
 from ohmo.gateway.notices import Notices
 from ohmo.lifecycle import backoff, failure_of, within
 
@@ -54,7 +54,8 @@ async def _never(_channel: str, _account: str) -> datetime | None:
 @record
 class BoardParts:
     """What every connection is built from. ``sender`` and ``drafts`` make the speaking half for a connected channel. ``sleep`` and ``now`` are
-    in real seconds, ``draw`` gives 0 to 1. ``storing`` waits until the store takes what is written. ``spoke``: when an account last delivered
+    in real seconds, ``draw`` gives 0 to 1. ``storing`` waits until the store takes what is written. ``set_since``: by how much the
+    clock was set forward after a moment. ``spoke``: when an account last delivered
     something in an earlier life."""
 
     store: Store
@@ -70,6 +71,7 @@ class BoardParts:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], float] = time.monotonic
     draw: Callable[[], float] = random.random
+    set_since: SetSince = never_set
 
 
 class Switchboard:
@@ -84,7 +86,8 @@ class Switchboard:
 
     def report(self) -> Mapping[str, ChannelStatus]:
         """Health by label."""
-        return {label: health.report(self._parts.clock()) for label, health in self._health.items() if label != "house"}
+        now, set_since = self._parts.clock(), self._parts.set_since
+        return {label: health.report(now, set_since) for label, health in self._health.items() if label != "house"}
 
     @property
     def names(self) -> Sequence[str]:

@@ -123,7 +123,8 @@ def _clock(ground: Ground, connection: sqlite3.Connection) -> Finding:
     if ahead < 300_000:
         return ok()
     return problem(
-        f"the newest message is {ahead // 60_000} minutes in the future: the clock was set back", "set the clock right (timedatectl)"
+        f"the newest message is {ahead // 60_000} minutes in the future: the clock was set back",
+        "if it is wrong now, set it right (timedatectl); if it was wrong before, this ends when that time has come",
     )
 
 

@@ -26,6 +26,17 @@ def test_a_socket_that_is_open_and_mute_is_not_called_connected() -> None:
     assert (again.state, again.detail) == ("connected", "")
 
 
+def test_a_clock_that_is_set_is_no_silence_and_hides_none() -> None:
+    ahead, back = timedelta(hours=2), -timedelta(hours=2)
+    health = met(probed=True)
+    assert health.report(T0 + ahead).state == "reconnecting"  # as if two hours had gone by
+    assert health.report(T0 + ahead, lambda _: ahead).state == "connected"
+    assert health.report(T0 + ahead + 3 * SILENCE, lambda _: ahead).state == "reconnecting"
+    health = met()
+    assert health.report(T0 + back).state == "connected"
+    assert health.report(T0 + back + 3 * SILENCE).state == "reconnecting"  # a mute one is not believed for two hours
+
+
 def test_a_platform_that_greets_is_not_called_connected_before_it_did_also_when_it_takes_what_we_say() -> None:
     health = Health()
     health.connected(T0, account="bot", silence=SILENCE, probed=True, greets=True)
