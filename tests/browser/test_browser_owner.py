@@ -285,7 +285,8 @@ async def test_on_a_phone_names_stay_whole_and_nothing_covers_anything(page: Pag
 
     house.spent = [UsageTotal(2, 1000, 500, 0, 100, 30_000, day=str(datetime.now(UTC).date()), model="large")]
     await go(page, "usage")
-    await expect(page.locator("svg.chart .bar").last.locator("rect").last).to_be_in_viewport()  # today, without a word from a finger
+    await expect(page.locator("svg.chart .bar").last.locator("rect").last).to_be_in_viewport()  # today, without a finger
+    await expect(page.locator(".legend li")).to_be_in_viewport(ratio=1)
 
     cron = Cron()
     job = {"name": "dentist", "prompt": "x", "at": "2099-01-01T08:00:00Z", "next": "2099-01-01T08:00:00Z", "to": None, "last": None}
