@@ -16,7 +16,7 @@ _ALWAYS = {"<": "&#60;", "*": "&#42;", "[": "&#91;", "`": "&#96;"}
 _SPECIAL = re.compile(
     r"[<*\[`]"
     r"|&(?=#?\w{1,31};)"  # would be read as an entity
-    r"|\\(?=[!-/:-@\[-`{-~])"  # would escape the next character, or its entity
+    r"|\\(?=[!-/:-@\[-`{-~]|\Z)"  # would escape the next character, or its entity, or what comes behind these words
     r"|~(?=~)|(?<=~)~"
     r"|_(?!\w)|(?<!\w)_|(?<=_)_|_(?=_)"  # inside a word it means nothing
     r"|:(?=[A-Za-z_]{2,30}:)"  # :OK: would become an emoji

@@ -56,6 +56,8 @@ def letters(text: str) -> str:
         (r"\*not bold\* and 2 * 3", "&#42;not bold&#42; and 2 &#42; 3"),
         ("snake_case_name _x_", "snake_case_name *x*"),
         ("<at id=all></at>", "&#60;at id=all>&#60;/at>"),
+        (r"\\<at id=all></at>", "&#92;&#60;at id=all>&#60;/at>"),
+        (r"C:\\**bold**", "C:&#92;**bold**"),
         ("&amp;lt; is :OK:", "&#38;lt; is &#58;OK:"),
         ("m-1-2f: a-b", "m-1-2f: a-b"),
         ("|a|b|\n|-|-|\n|1|x\\|y|", "| a | b |\n| --- | --- |\n| 1 | x&#124;y |"),
