@@ -92,6 +92,10 @@ def make_backup(home: Path, database: Path | None, target: Path, now: datetime, 
         with workroom(path.parent) as folder:
             return _make(home, database, path, now, folder, media=media, ohmo=ohmo)
     except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:  # it is only read: the copy found no room
+            raise BackupError(
+                f"{path.parent}: there is no room for a backup; name a folder on another disk (backups.folder, or ohmo backup PATH)"
+            ) from error
         raise BackupError(f"{database}: cannot be copied ({error}); ohmo store check tells what is wrong") from error
     except (OSError, tarfile.TarError) as error:
         raise BackupError(f"{path}: cannot be written ({getattr(error, 'strerror', None) or error})") from error

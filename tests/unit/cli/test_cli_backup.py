@@ -12,14 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.disk import Disk
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "store"))
 from homes import furnished, markers
 
 
-def ohmo(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def ohmo(home: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "ohmo", *arguments], capture_output=True, text=True, timeout=90, check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8", **environ},
     )  # fmt: skip
 
 
@@ -45,6 +47,16 @@ def test_there_and_back_again(full: Path) -> None:
     assert len(markers(full / "ohmo.db")) == 20
     sound = ohmo(full, "store", "check", "--json")
     assert json.loads(sound.stdout)["rows"]["inbox"] == 20
+
+
+@pytest.mark.needs("cc")
+def test_a_full_disk_is_named_by_the_folder_without_room_not_by_the_store(full: Path, tmp_path: Path) -> None:
+    disk = Disk(tmp_path, "/.backup-")
+    disk.fails()
+    said = ohmo(full, "backup", **disk.environ)
+    assert (said.returncode, said.stderr.count("\n")) == (1, 1)
+    assert f"{full / 'backups'}: there is no room for a backup" in said.stderr
+    assert list((full / "backups").iterdir()) == []
 
 
 def test_what_needs_the_home_alone_is_refused_while_a_daemon_has_it(full: Path) -> None:
