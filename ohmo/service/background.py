@@ -130,12 +130,10 @@ class Background:
     def seen(self) -> Standing:
         """What the supervisor wrote down, checked against the locks."""
         found, alone = self._read(), not self.supervised()
-        said, restarts = found.get("state"), found.get("restarts")
-        state: State = (
-            cast("State", said) if said in _WRITTEN else "stopped" if alone else "starting"
-        )  # who wrote it may have been killed, or somebody else
-        detail, restarts = str(found.get("detail", "")), restarts if isinstance(restarts, int) else 0
-        daemon = found.get("daemon") if isinstance(found.get("daemon"), int) else None
+        # Who wrote it may have been killed in the middle, or be somebody else: nothing of it is believed as it stands.
+        said, restarts, daemon = found.get("state"), _number(found.get("restarts")) or 0, _number(found.get("daemon"))
+        state: State = cast("State", said) if said in _WRITTEN else "stopped" if alone else "starting"
+        detail = str(found.get("detail", ""))
         if alone and state in ("running", "starting") and self._daemon() is not None:
             why = "its supervisor was killed; `ohmo service start` gives it a new one"
             return Standing("running", daemon, restarts, why, alone=True)
@@ -205,3 +203,7 @@ class Background:
         except (OSError, ValueError):
             return {}
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _number(found: object) -> int | None:
+    return found if isinstance(found, int) else None

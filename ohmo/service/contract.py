@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -15,7 +13,7 @@ from ohmo.contracts.errors import OhmoError
 
 READY_WITHIN = 90.0  # seconds a start may take before we stop waiting for it
 STOP_WITHIN = 30.0  # seconds from SIGTERM to SIGKILL: 10 s of drain and what each part may take
-NEVER_AGAIN = (1, 2, 3, 75, 78)  # exit codes after which another start would end the same way
+NEVER_AGAIN = (1, 2, 3, 75, 78)  # exit codes after which another start would end the same way; 75: another instance, 78: configuration
 WATCHDOG = 20  # seconds without a sign of life from the event loop after which the daemon is ended with its stack in the log
 
 
@@ -88,9 +86,13 @@ class Manager(Protocol):
     """All raise ServiceFailed with one line that says what to do."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """As a person calls it."""
+        ...
 
-    def installed(self) -> bool: ...
+    def installed(self) -> bool:
+        """Whether ``install`` was done here."""
+        ...
 
     def stale(self) -> bool:
         """What is installed is not what ``install`` would write now."""
@@ -112,23 +114,21 @@ class Manager(Protocol):
         """Waits until it has ended in good order."""
         ...
 
-    def restart(self) -> None: ...
+    def restart(self) -> None:
+        """Stops it when it runs, and waits until it is ready again."""
+        ...
 
     def reload(self) -> None:
         """The daemon reads its configuration again."""
         ...
 
-    def standing(self) -> Standing: ...
+    def standing(self) -> Standing:
+        """How it is now."""
+        ...
 
-    def log(self, lines: int, follow: bool) -> Log: ...
-
-
-def user_of(environ: Mapping[str, str]) -> str:
-    """The login name, also where nobody set USER."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return environ.get("USER", "") or str(os.geteuid())
+    def log(self, lines: int, follow: bool) -> Log:
+        """Where its last ``lines`` are read; ``follow``: and what comes."""
+        ...
 
 
 def reason_in(lines: Sequence[str]) -> str:

@@ -24,22 +24,24 @@ from typing import Any
 from channels.record import record
 from ohmo.processes.family import adopt_orphans
 from ohmo.processes.sealed import seal
-from ohmo.service.contract import reason_in
+from ohmo.service.contract import NEVER_AGAIN, STOP_WITHIN, WATCHDOG, reason_in
 
-FINAL = (0, 1, 2, 3, 75, 78)  # exit codes after which another start would end the same way, or nobody wants one
+FINAL = (0, *NEVER_AGAIN)  # exit codes after which another start would end the same way, or nobody wants one
 _LOG_SIZE = 5 * 1024 * 1024  # bytes of service.log; one older file is kept
+_SUSPENDED = 10.0  # seconds one wait of at most two took: the machine slept, and so did the daemon
 _CREDENTIALS = struct.Struct("3i")  # struct ucred, unix(7)
 
 
 @record
 class Pace:
-    """Seconds. ``hang``: without a sign of life from the event loop; ``abort``: from SIGABRT, which writes the stacks, to SIGKILL."""
+    """Seconds. ``start``: to the daemon's first READY=1; ``hang``: without a sign of life from the event loop; ``abort``: from SIGABRT, which writes the
+    stacks, to SIGKILL; ``stop``: from SIGTERM to SIGKILL."""
 
     start: float = 300.0
-    hang: float = 20.0
+    hang: float = WATCHDOG
     abort: float = 5.0
-    stop: float = 30.0
-    first: float = 1.0
+    stop: float = STOP_WITHIN
+    first: float = 1.0  # between an end and the next start; doubling, up to ``most``
     most: float = 60.0
     quiet: float = 600.0  # a life this long makes the next restart a quick one again
 
@@ -145,11 +147,10 @@ class Supervisor:
             before = time.monotonic()
             waits: list[Any] = [self._wake, self._socket, *([self._adopted] if self._adopted is not None else [])]
             readable, _, _ = select.select(waits, [], [], 1.0 if self._kill_at else 2.0)
-            with suppress(BlockingIOError):
-                os.read(self._wake, 512)
+            self._forget_wakes()
             self._hear()
-            if time.monotonic() - before > 10:
-                self._beat = time.monotonic()  # it was us who slept: the machine was suspended
+            if time.monotonic() - before > _SUSPENDED:
+                self._beat = time.monotonic()  # it was us who slept
             over, code = self._ended(readable)
             if over:
                 self._daemon = None
@@ -210,12 +211,17 @@ class Supervisor:
     def _hand_on(self, *_: object) -> None:
         self._send(signal.SIGHUP)
 
+    def _forget_wakes(self) -> None:
+        """Signals that came are looked at now."""
+        with suppress(BlockingIOError):
+            os.read(self._wake, 512)
+
     def _sleep(self, seconds: float) -> None:
+        """Shorter when it is asked to stop; buries meanwhile whoever was left to us."""
         until = time.monotonic() + seconds
         while not self._asked_to_stop and (left := until - time.monotonic()) > 0:
             select.select([self._wake], [], [], left)
-            with suppress(BlockingIOError):
-                os.read(self._wake, 512)
+            self._forget_wakes()
             with suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass

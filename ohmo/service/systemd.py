@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 import stat
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from ohmo.config.home import Home
 from ohmo.config.writing import write_whole
 from ohmo.service.contract import (
+    NEVER_AGAIN,
     READY_WITHIN,
     STOP_WITHIN,
     WATCHDOG,
@@ -22,7 +24,6 @@ from ohmo.service.contract import (
     State,
     reason_in,
     search_path,
-    user_of,
 )
 
 UNIT = "ohmo.service"
@@ -46,7 +47,7 @@ WorkingDirectory={folder}
 # 1, 2, 3 will never start, 75 another instance, 78 configuration, 203 and 217 no such program or user: starting again would not help
 Restart=on-failure
 RestartSec=1
-RestartPreventExitStatus=1 2 3 75 78 203 217
+RestartPreventExitStatus={never_again} 203 217
 # the event loop itself feeds this; what hangs is ended with SIGABRT, and the stack of every thread is in the log
 WatchdogSec={watchdog}
 TimeoutStartSec=300
@@ -131,6 +132,7 @@ def unit(plan: Plan, *, system: bool, of_root: bool = False) -> str:
         command=" ".join(quoted(word) for word in command),
         folder=_folder(SYSTEM_HOME if system else plan.user_home),
         environment="\n".join(f"Environment={quoted(f'{name}={value}')}" for name, value in environment.items()),
+        never_again=" ".join(map(str, NEVER_AGAIN)),
         watchdog=WATCHDOG,
         stop=f"{STOP_WITHIN:g}",
     )
@@ -290,7 +292,7 @@ class Systemd:
     def _lingering(self) -> list[str]:
         if self._system:
             return []
-        user = user_of(self._environ)
+        user = _login_name(self._environ)
         ran = self._run(("loginctl", "show-user", user, "--property=Linger", "--value"), 15)
         if ran.code == 0 and ran.out.strip() == "yes":
             return []
@@ -308,6 +310,14 @@ class Systemd:
             ) from None
         if ran.code != 0:
             raise ServiceFailed(f"systemctl {' '.join(words)}: {ran.last}")
+
+
+def _login_name(environ: Mapping[str, str]) -> str:
+    """Also where nobody set USER."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return environ.get("USER", "") or str(os.geteuid())
 
 
 def read_standing(found: Mapping[str, str]) -> Standing:
