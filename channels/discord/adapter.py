@@ -33,11 +33,12 @@ from channels.discord.client_line import Line
 from channels.discord.doubles import Doubles
 from channels.discord.failures import Refused
 from channels.discord.frames import Pace
-from channels.discord.inbound import Body, moment
+from channels.discord.inbound import moment
 from channels.discord.listening import Listening
 from channels.discord.presses import EPHEMERAL, Presses
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
 from channels.fetching import brought, plain_name
+from channels.fields import Body
 from channels.proving import proved
 from channels.resting import Rest
 from channels.rivals import Rivals

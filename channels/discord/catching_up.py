@@ -16,8 +16,9 @@ from channels.discord.doubles import Doubles
 from channels.discord.failures import Refused
 from channels.discord.frames import Frame
 from channels.discord.history import OVERLAP, Missed
-from channels.discord.inbound import Body, Malformed, Spot, snowflake
+from channels.discord.inbound import Spot, snowflake
 from channels.discord.memory import FORUMS, READABLE, THREADS, Memory, newest_in, number_of, rows_of
+from channels.fields import Body, Malformed
 from channels.gaps import left_out
 from channels.quarantine import Quarantine
 

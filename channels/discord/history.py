@@ -7,8 +7,9 @@ from datetime import timedelta
 
 from channels.discord.client import Wire
 from channels.discord.failures import Refused
-from channels.discord.inbound import Body, moment, snowflake
+from channels.discord.inbound import moment, snowflake
 from channels.discord.memory import newest_in, sorted_by_id
+from channels.fields import Body
 
 PAGE = 100  # rows of one answer, the most there is
 PAGES = 5  # of one channel; what lies behind them is counted as cut

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from datetime import UTC, datetime
-from typing import Any, TypedDict, cast
+from typing import TypedDict, cast
 
 from channels.cleaning import clean, cleaned
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.fields import Body, Malformed, bodies_of, body_of, text_of
 from channels.record import record
 
-Body = dict[str, Any]
 EPOCH = 1_420_070_400_000  # Reference, "Snowflakes": milliseconds between 1970 and the first second of 2015
 QUOTED = 4000  # characters of a replied-to message that are handed on
 # Message types: what people say. The others are Discord's own lines (joins, pins, boosts, a thread's first row, answers to commands).
@@ -21,10 +21,6 @@ _IS_ID = re.compile(r"\d{1,20}", re.ASCII)
 _THREADS = frozenset({10, 11, 12})  # Channel types: threads of announcements, public and private ones
 # Reference, "Message formatting": <@id> <@!id> <@&id> <#id> <:name:id> <a:name:id> <t:unix:style> </name:id>
 _MARKED = re.compile(r"<(@!?|@&|#|a?:|/|t:)([^<>\s][^<>]*)>")
-
-
-class Malformed(Exception):
-    """An event is not what Discord's documentation says; the text names the field."""
 
 
 @record
@@ -122,36 +118,36 @@ def read(event: str, data: Body, place: Place, name: str) -> list[Arrival]:
 
 
 def is_ours(row: Body, place: Place) -> bool:
-    return _dict(row, "author", {}).get("id") == place.account
+    return body_of(row, "author", {}).get("id") == place.account
 
 
 def is_spoken(row: Body, place: Place) -> bool:
     """By a person or another bot: not by us, not one of Discord's own lines."""
     kind = row.get("type", 0)
-    return isinstance(kind, int) and kind in _SPOKEN and not is_ours(row, place) and bool(_dict(row, "author", {}).get("id"))
+    return isinstance(kind, int) and kind in _SPOKEN and not is_ours(row, place) and bool(body_of(row, "author", {}).get("id"))
 
 
 def calls_us(row: Body, place: Place) -> bool:
     """We, or a role of ours, are mentioned; or a message of ours is answered, with or without its bell."""
-    if any(person.get("id") == place.account for person in _list(row, "mentions")):
+    if any(person.get("id") == place.account for person in bodies_of(row, "mentions")):
         return True
     if any(role in place.ours for role in _ids(row, "mention_roles")):
         return True
-    return row.get("type") == 19 and is_ours(_dict(row, "referenced_message", {}), place)
+    return row.get("type") == 19 and is_ours(body_of(row, "referenced_message", {}), place)
 
 
 def message(row: Body, place: Place) -> Inbound | None:
     """An event or a row of history. None: nobody spoke. Raises Malformed."""
     if not is_spoken(row, place):
         return None
-    number, channel, author = _id(row, "id"), _id(row, "channel_id"), _dict(row, "author")
+    number, channel, author = _id(row, "id"), _id(row, "channel_id"), body_of(row, "author")
     address = address_of(channel, place)
     private = not row.get("guild_id") and channel not in place.spots
     text, files = _text(row, place), _attachments(row, channel)
     if not text and not files:
         text = "[something that cannot be shown here]"
-    answered = _dict(row, "referenced_message", {}) if row.get("type") == 19 else {}
-    reply = _str(_dict(row, "message_reference", {}), "message_id", "") if row.get("type") == 19 else ""
+    answered = body_of(row, "referenced_message", {}) if row.get("type") == 19 else {}
+    reply = text_of(body_of(row, "message_reference", {}), "message_id", "") if row.get("type") == 19 else ""
     return Inbound(
         key=f"{channel}/{number}",
         address=address,
@@ -178,7 +174,7 @@ def edited(row: Body, place: Place) -> Edited | None:
     return Edited(
         key=f"{channel}/{number}/edited/{at.timestamp():.6f}",
         address=address_of(channel, place),
-        person=_person(_dict(row, "author"), row.get("member"), bot=bool(row.get("webhook_id"))),
+        person=_person(body_of(row, "author"), row.get("member"), bot=bool(row.get("webhook_id"))),
         at=at,
         order=order(snowflake(at)),
         message=MessageId(number),
@@ -196,8 +192,8 @@ def address_of(channel: str, place: Place) -> Address:
 
 def spot_of(channel: Body, guild: str) -> Spot:
     """From a channel object. Raises Malformed."""
-    parent = _str(channel, "parent_id", "") if channel.get("type") in _THREADS else ""
-    return Spot(_str(channel, "guild_id", "") or guild, clean(_str(channel, "name", "")), parent)
+    parent = text_of(channel, "parent_id", "") if channel.get("type") in _THREADS else ""
+    return Spot(text_of(channel, "guild_id", "") or guild, clean(text_of(channel, "name", "")), parent)
 
 
 def readable(text: str, place: Place, people: Mapping[str, str]) -> str:
@@ -229,30 +225,30 @@ def _marked(found: re.Match[str], place: Place, people: Mapping[str, str]) -> st
 
 
 def _text(row: Body, place: Place) -> str:
-    people = {_str(person, "id", ""): _name(person, person.get("member")) for person in _list(row, "mentions")}
-    lines = [readable(_str(row, "content", ""), place, people)]
-    for snapshot in _list(row, "message_snapshots"):
-        forwarded = _text(_dict(snapshot, "message", {}), place)
+    people = {text_of(person, "id", ""): _name(person, person.get("member")) for person in bodies_of(row, "mentions")}
+    lines = [readable(text_of(row, "content", ""), place, people)]
+    for snapshot in bodies_of(row, "message_snapshots"):
+        forwarded = _text(body_of(snapshot, "message", {}), place)
         lines.append(f"[forwarded] {forwarded}".strip())
-    lines += [f"[sticker {clean(_str(sticker, 'name', ''))}]".replace(" ]", "]") for sticker in _list(row, "sticker_items")]
-    poll = _dict(row, "poll", {})
+    lines += [f"[sticker {clean(text_of(sticker, 'name', ''))}]".replace(" ]", "]") for sticker in bodies_of(row, "sticker_items")]
+    poll = body_of(row, "poll", {})
     if poll:
-        options = [clean(_str(_dict(answer, "poll_media", {}), "text", "")) for answer in _list(poll, "answers")]
-        lines.append(f"[poll: {clean(_str(_dict(poll, 'question', {}), 'text', ''))} — {' / '.join(options)}]")
+        options = [clean(text_of(body_of(answer, "poll_media", {}), "text", "")) for answer in bodies_of(poll, "answers")]
+        lines.append(f"[poll: {clean(text_of(body_of(poll, 'question', {}), 'text', ''))} — {' / '.join(options)}]")
     return "\n".join(line for line in lines if line.strip())
 
 
 def _attachments(row: Body, channel: str) -> tuple[Attachment, ...]:
     """``ref``: channel, message, attachment and address. The address stops working after a day; the first three give a new one."""
-    number, found = _str(row, "id", ""), list[Attachment]()
-    files = _list(row, "attachments")
-    for snapshot in _list(row, "message_snapshots"):
-        files += _list(_dict(snapshot, "message", {}), "attachments")
+    number, found = text_of(row, "id", ""), list[Attachment]()
+    files = bodies_of(row, "attachments")
+    for snapshot in bodies_of(row, "message_snapshots"):
+        files += bodies_of(body_of(snapshot, "message", {}), "attachments")
     for file in files:
         size = file.get("size")
-        name = clean(_str(file, "filename", "")) or "file"
-        media = _str(file, "content_type", "") or "application/octet-stream"
-        ref = f"{channel} {number} {_str(file, 'id', '')} {_str(file, 'url', '')}"
+        name = clean(text_of(file, "filename", "")) or "file"
+        media = text_of(file, "content_type", "") or "application/octet-stream"
+        ref = f"{channel} {number} {text_of(file, 'id', '')} {text_of(file, 'url', '')}"
         found.append(Attachment(ref, name, media, size if isinstance(size, int) and not isinstance(size, bool) else None))
     return tuple(found)
 
@@ -272,11 +268,11 @@ def _deleted(data: Body, number: str, place: Place) -> Edited:
 
 
 def _reaction(data: Body, added: bool, place: Place, name: str) -> list[Arrival]:
-    user, emoji = _id(data, "user_id"), _dict(data, "emoji")
+    user, emoji = _id(data, "user_id"), body_of(data, "emoji")
     if user == place.account:
         return []
     member = data.get("member")
-    shown = _name(_dict(_dict(data, "member"), "user", {}), cast("object", member)) if isinstance(member, dict) else ""
+    shown = _name(body_of(body_of(data, "member"), "user", {}), cast("object", member)) if isinstance(member, dict) else ""
     channel, target = _id(data, "channel_id"), _id(data, "message_id")
     return [
         Reacted(
@@ -286,7 +282,7 @@ def _reaction(data: Body, added: bool, place: Place, name: str) -> list[Arrival]
             at=place.now(),
             order=order(snowflake(place.now())),
             message=MessageId(target),
-            emoji=_str(emoji, "name", "") or _str(emoji, "id", ""),
+            emoji=text_of(emoji, "name", "") or text_of(emoji, "id", ""),
             added=added,
         )
     ]
@@ -297,9 +293,9 @@ def _interaction(data: Body, place: Place) -> list[Arrival]:
     kind = data.get("type")
     if kind not in (2, 3) or not data.get("channel_id"):
         return []
-    number, channel, what = _id(data, "id"), _id(data, "channel_id"), _dict(data, "data")
+    number, channel, what = _id(data, "id"), _id(data, "channel_id"), body_of(data, "data")
     member = data.get("member")
-    user = _dict(_dict(data, "member") if isinstance(member, dict) else data, "user")
+    user = body_of(body_of(data, "member") if isinstance(member, dict) else data, "user")
     private = not data.get("guild_id")
     common: _Common = {
         "key": f"interaction/{number}",
@@ -309,12 +305,12 @@ def _interaction(data: Body, place: Place) -> list[Arrival]:
         "order": order(number),
     }
     if kind == 2:
-        words = " ".join([f"/{_str(what, 'name')}", *_values(_list(what, "options"))])
+        words = " ".join([f"/{text_of(what, 'name')}", *_values(bodies_of(what, "options"))])
         return [Inbound(**common, message=MessageId(number), text=clean(words), private=private, addressed=True)]
     if what.get("component_type") != 2:
         return []
-    target, token = _id(_dict(data, "message"), "id"), f"{number} {_str(data, 'application_id', '')} {_str(data, 'token')}"
-    return [Answer(**common, message=MessageId(target), choice=_str(what, "custom_id"), token=token)]
+    target, token = _id(body_of(data, "message"), "id"), f"{number} {text_of(data, 'application_id', '')} {text_of(data, 'token')}"
+    return [Answer(**common, message=MessageId(target), choice=text_of(what, "custom_id"), token=token)]
 
 
 def _values(options: list[Body]) -> list[str]:
@@ -322,7 +318,7 @@ def _values(options: list[Body]) -> list[str]:
     found: list[str] = []
     for option in options:
         value = option.get("value")
-        found += [str(value)] if value is not None else [_str(option, "name", ""), *_values(_list(option, "options"))]
+        found += [str(value)] if value is not None else [text_of(option, "name", ""), *_values(bodies_of(option, "options"))]
     return found
 
 
@@ -332,8 +328,8 @@ def _person(user: Body, member: object, *, bot: bool = False) -> Person:
 
 def _name(user: Body, member: object) -> str:
     """As the chat shows it: the guild's nickname, the display name, the user name."""
-    nick = _str(cast("Body", member), "nick", "") if isinstance(member, dict) else ""
-    return clean(nick or _str(user, "global_name", "") or _str(user, "username", "")).strip() or _str(user, "id", "")
+    nick = text_of(cast("Body", member), "nick", "") if isinstance(member, dict) else ""
+    return clean(nick or text_of(user, "global_name", "") or text_of(user, "username", "")).strip() or text_of(user, "id", "")
 
 
 def _time(text: str) -> datetime:
@@ -344,17 +340,8 @@ def _time(text: str) -> datetime:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def _str(body: Body, name: str, default: str | None = None) -> str:
-    value = body.get(name, default)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, str):
-        raise Malformed(f"{name} is {type(value).__name__}, not a text")
-    return value
-
-
 def _id(body: Body, name: str) -> str:
-    value = _str(body, name)
+    value = text_of(body, name)
     if not id_of(value):
         raise Malformed(f"{name} is no id: {value[:40]!r}")
     return value
@@ -365,21 +352,3 @@ def _ids(body: Body, name: str) -> list[str]:
     if not isinstance(value, list):
         raise Malformed(f"{name} is {type(value).__name__}, not a list")
     return [item for item in cast("list[object]", value) if isinstance(item, str) and item.isdigit()]
-
-
-def _dict(body: Body, name: str, default: Body | None = None) -> Body:
-    value = body.get(name)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, dict):
-        raise Malformed(f"{name} is {type(value).__name__}, not an object")
-    return cast("Body", value)
-
-
-def _list(body: Body, name: str) -> list[Body]:
-    value = body.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise Malformed(f"{name} is {type(value).__name__}, not a list")
-    return [cast("Body", item) for item in cast("list[object]", value) if isinstance(item, dict)]

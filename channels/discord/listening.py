@@ -16,10 +16,11 @@ from channels.discord.client_line import Line
 from channels.discord.doubles import Doubles
 from channels.discord.failures import Over, Refused, Unreachable, object_of
 from channels.discord.frames import Frame
-from channels.discord.inbound import Body, Malformed, Spot
+from channels.discord.inbound import Spot
 from channels.discord.memory import Memory, Session, number_of, session_from
 from channels.discord.presses import Presses
 from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable
+from channels.fields import Body, Malformed
 from channels.quarantine import Quarantine
 
 _log = logging.getLogger(__name__)

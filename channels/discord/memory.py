@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any, cast
 
 from channels.contract import Answer, Arrival, ChannelContext, Clock, Cursor, Inbound
-from channels.discord.inbound import Body, Malformed, Place, Spot, id_of, order, spot_of
+from channels.discord.inbound import Place, Spot, id_of, order, spot_of
+from channels.fields import Body, Malformed
 
 DIRECT = 200  # direct conversations whose names are kept: Discord lists none to a bot
 FOLLOWED = 200  # threads that were addressed to us

@@ -8,8 +8,8 @@ from collections import OrderedDict
 from typing import Any
 
 from channels.discord.client import Wire
-from channels.discord.inbound import Body
 from channels.errors import AuthFailed, ChannelError
+from channels.fields import Body
 
 _log = logging.getLogger(__name__)
 KEPT = 500

@@ -30,13 +30,14 @@ from channels.errors import Ambiguous, NotReady, Rejected
 from channels.feishu import Settings, render
 from channels.feishu.client import Pace, Refused, Wire
 from channels.feishu.client_line import Feed, feed
-from channels.feishu.fields import Body, Malformed, milliseconds, moment, soft, word
+from channels.feishu.fields import milliseconds, moment, word
 from channels.feishu.listening import Listening
 from channels.feishu.memory import Names, Own
 from channels.feishu.presses import Presses
 from channels.feishu.streams import BUSY, Streams
 from channels.feishu.typing import Typing
 from channels.fetching import brought, plain_name
+from channels.fields import Body, Malformed, soft
 from channels.lights import Lights
 from channels.proving import proved
 from channels.resting import Rest

@@ -29,7 +29,8 @@ from aiohttp import (
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.feishu import client_sdk as sdk
 from channels.feishu import is_loopback
-from channels.feishu.fields import Body, rows_of, soft, word
+from channels.feishu.fields import rows_of, word
+from channels.fields import Body, soft
 from channels.once import Once
 from channels.record import record
 

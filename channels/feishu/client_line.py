@@ -20,7 +20,7 @@ from websockets.exceptions import WebSocketException
 from channels.errors import NotReady
 from channels.feishu import client_sdk as sdk
 from channels.feishu.client import TOO_MANY, Pace, Wire
-from channels.feishu.fields import Body
+from channels.fields import Body
 from channels.quarantine import SIZE
 from channels.record import record
 

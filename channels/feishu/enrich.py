@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from channels.errors import AuthFailed, ChannelError
 from channels.feishu import inbound
-from channels.feishu.fields import Body, Malformed, soft, word
+from channels.feishu.fields import word
 from channels.feishu.history import History
 from channels.feishu.inbound import Place, Spoken, spoken_row
 from channels.feishu.memory import PATIENCE, Own
+from channels.fields import Body, Malformed, soft
 
 _log = logging.getLogger(__name__)
 KEPT = 500

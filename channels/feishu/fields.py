@@ -1,40 +1,13 @@
-"""Reading what Feishu sent: a field that is not what the documentation says is named, not guessed."""
+"""What Feishu writes in its own way: times, orders, lists that hold anything."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast
 
-Body = dict[str, Any]
+from channels.fields import Body, Malformed
+
 MOST_MS = 253_402_300_799_999  # the end of the year 9999
-
-
-class Malformed(Exception):
-    """A payload is not what Feishu's documentation says; the text names the field."""
-
-
-def text_of(body: Body, name: str, default: str | None = None) -> str:
-    value = body.get(name, default)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, str):
-        raise Malformed(f"{name} is {type(value).__name__}, not a text")
-    return value
-
-
-def body_of(body: Body, name: str, default: Body | None = None) -> Body:
-    value = body.get(name)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, dict):
-        raise Malformed(f"{name} is {type(value).__name__}, not an object")
-    return cast("Body", value)
-
-
-def soft(body: Body, name: str) -> Body:
-    """For questions asked before a payload is judged: whatever is not an object is an empty one."""
-    value = body.get(name)
-    return cast("Body", value) if isinstance(value, dict) else {}
 
 
 def rows_of(body: Body, name: str) -> list[Body]:

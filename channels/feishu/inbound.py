@@ -11,7 +11,8 @@ from typing import TypedDict
 from channels.cleaning import clean, cleaned
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
 from channels.feishu import content
-from channels.feishu.fields import Body, Malformed, body_of, milliseconds, moment, order, rows_of, soft, text_of, word
+from channels.feishu.fields import milliseconds, moment, order, rows_of, word
+from channels.fields import Body, Malformed, body_of, soft, text_of
 from channels.record import record
 
 MESSAGE, RECALLED = "im.message.receive_v1", "im.message.recalled_v1"

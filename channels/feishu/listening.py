@@ -18,11 +18,12 @@ from channels.feishu import inbound
 from channels.feishu.client import Wire
 from channels.feishu.client_line import Delivery, Feed, feed
 from channels.feishu.enrich import Extras
-from channels.feishu.fields import Body, Malformed, moment, soft, word
+from channels.feishu.fields import moment, word
 from channels.feishu.history import Chat, History, Missed
 from channels.feishu.inbound import Place, Spoken
 from channels.feishu.memory import PRIVATE_NAME, Memory, Names, Own
 from channels.feishu.presses import Presses
+from channels.fields import Body, Malformed, soft
 from channels.gaps import left_out
 from channels.quarantine import Quarantine
 

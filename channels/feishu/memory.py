@@ -12,7 +12,8 @@ from typing import Any, cast
 from channels.contract import Cursor
 from channels.errors import AuthFailed, ChannelError, Rejected
 from channels.feishu.client import Wire
-from channels.feishu.fields import soft, word
+from channels.feishu.fields import word
+from channels.fields import soft
 
 FOLLOWED = 50  # threads per chat; they travel in its cursor
 KEPT = 4000  # messages whose place, and own messages whose id, are remembered

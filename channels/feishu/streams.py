@@ -12,8 +12,9 @@ from datetime import datetime
 from channels.contract import Clock
 from channels.errors import AuthFailed, ChannelError, RateLimited, Rejected
 from channels.feishu.client import Refused, Wire
-from channels.feishu.fields import Body, word
+from channels.feishu.fields import word
 from channels.feishu.render import ELEMENT, streaming
+from channels.fields import Body
 
 _log = logging.getLogger(__name__)
 KEPT = 500  # streams, and entities made for a send that is still to be repeated

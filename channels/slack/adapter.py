@@ -30,6 +30,7 @@ from channels.contract import (
 )
 from channels.errors import NotReady, RateLimited, Rejected
 from channels.fetching import brought, plain_name
+from channels.fields import Body
 from channels.lights import Lights
 from channels.proving import proved
 from channels.resting import Rest
@@ -38,7 +39,7 @@ from channels.slack import Settings, render
 from channels.slack.client import Pace, Refused, Wire, need
 from channels.slack.doubles import Doubles, key_of
 from channels.slack.history import next_cursor
-from channels.slack.inbound import Body, moment, order
+from channels.slack.inbound import moment, order
 from channels.slack.listening import Listening
 from channels.slack.memory import Names
 from channels.slack.slashes import Slashes

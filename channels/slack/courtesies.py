@@ -12,9 +12,9 @@ from typing import cast
 
 from channels.contract import About, Arrival, Inbound
 from channels.errors import AuthFailed, ChannelError
+from channels.fields import Body
 from channels.lights import Lights
 from channels.slack.client import Wire
-from channels.slack.inbound import Body
 from channels.slack.mrkdwn import escape
 
 _log = logging.getLogger(__name__)

@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from channels.errors import RateLimited
+from channels.fields import Body
 from channels.record import record
 from channels.slack.client import Refused, Wire
-from channels.slack.inbound import Body, order
+from channels.slack.inbound import order
 
 _log = logging.getLogger(__name__)
 

@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import UTC, datetime
-from typing import Any, TypedDict, cast
+from typing import TypedDict
 
 from channels.cleaning import clean, cleaned
 from channels.contract import Address, Answer, Arrival, Attachment, ChatId, Edited, Inbound, MessageId, Person, PersonId, Reacted, TopicId
+from channels.fields import Body, Malformed, bodies_of, body_of, soft, text_of
 from channels.record import record
 from channels.slack import shown
 
-Body = dict[str, Any]
 # Reference, "message" event subtypes: these are people or programs talking; the others are Slack's own lines (joins, topics, pins) or copies.
 _SPOKEN = frozenset(
     {"", "file_share", "thread_broadcast", "me_message", "bot_message", "message_share"}
@@ -21,10 +21,6 @@ _SPOKEN = frozenset(
 _SLACKBOT = "USLACKBOT"
 _PERSON = re.compile(r"<@([UW][A-Z0-9]+)(?:\|([^<>]*))?>")
 _MARKED = re.compile(r"<([^<>]*)>")
-
-
-class Malformed(Exception):
-    """A payload is not what Slack's documentation says; the text names the field."""
 
 
 def _nobody(chat: str, ts: str) -> str | None:  # noqa: ARG001 - the default of Place.topic_of
@@ -79,10 +75,10 @@ def people_in(text: str) -> set[str]:
 def chat_of(kind: str, payload: Body) -> str:
     """The conversation an envelope belongs to; "" when it belongs to none (channel_created carries an object there)."""
     if kind == "events_api":
-        event = _soft(payload, "event")
-        places: list[object] = [event.get("channel"), _soft(event, "item").get("channel")]
+        event = soft(payload, "event")
+        places: list[object] = [event.get("channel"), soft(event, "item").get("channel")]
     elif kind == "interactive":
-        places = [_soft(payload, "channel").get("id"), _soft(payload, "container").get("channel_id")]
+        places = [soft(payload, "channel").get("id"), soft(payload, "container").get("channel_id")]
     else:
         places = [payload.get("channel_id")]
     return next((place for place in places if isinstance(place, str)), "")
@@ -90,8 +86,8 @@ def chat_of(kind: str, payload: Body) -> str:
 
 def people_of(kind: str, payload: Body) -> set[str]:
     """User ids whose names an envelope's arrivals show."""
-    event = _soft(payload, "event") if kind == "events_api" else {}
-    rows = [event, _soft(event, "message")]
+    event = soft(payload, "event") if kind == "events_api" else {}
+    rows = [event, soft(event, "message")]
     users = {user for row in rows if isinstance(user := row.get("user"), str) and user}
     return users.union(*(people_in(text) for row in rows if isinstance(text := row.get("text"), str)))
 
@@ -100,7 +96,7 @@ def read(kind: str, payload: Body, place: Place) -> list[Arrival]:
     """The arrivals of one envelope: one, or none when nobody spoke to us. Raises Malformed."""
     found: list[Arrival] = []
     if kind == "events_api":
-        found = _event(_dict(payload, "event"), place)
+        found = _event(body_of(payload, "event"), place)
     elif kind == "interactive" and payload.get("type") == "block_actions":
         found = _pressed(payload, place)
     elif kind == "slash_commands":
@@ -109,13 +105,13 @@ def read(kind: str, payload: Body, place: Place) -> list[Arrival]:
 
 
 def _event(event: Body, place: Place) -> list[Arrival]:
-    kind = _str(event, "type")
+    kind = text_of(event, "type")
     if kind in {"reaction_added", "reaction_removed"}:
         return _reaction(event, kind == "reaction_added", place)
     if kind not in {"message", "app_mention"}:
         return []
-    chat = _str(event, "channel")
-    match _str(event, "subtype", ""):
+    chat = text_of(event, "channel")
+    match text_of(event, "subtype", ""):
         case "message_changed":
             return _changed(event, chat, place)
         case "message_deleted":
@@ -128,7 +124,7 @@ def _event(event: Body, place: Place) -> list[Arrival]:
 def is_spoken(row: Body, place: Place) -> bool:
     """By a person or another bot: not by us, not one of Slack's own lines."""
     return (
-        _str(row, "subtype", "") in _SPOKEN
+        text_of(row, "subtype", "") in _SPOKEN
         and _author(row) not in {"", place.user, _SLACKBOT}
         and (not row.get("bot_id") or row.get("bot_id") != place.bot)
         and not row.get("hidden")
@@ -142,18 +138,18 @@ def is_bots(row: Body) -> bool:
 
 def _author(row: Body) -> str:
     """A bot_message of an older app has no user, only the bot's id."""
-    return _str(row, "user", "") or _str(row, "bot_id", "")
+    return text_of(row, "user", "") or text_of(row, "bot_id", "")
 
 
 def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | None:
     """A message event, its app_mention twin or a row of history: equal keys, because the key is (channel, ts). None: not for us."""
     if not is_spoken(row, place):
         return None
-    ts, text, user = _ts(row, "ts"), _str(row, "text", ""), _author(row)
+    ts, text, user = _ts(row, "ts"), text_of(row, "text", ""), _author(row)
     thread = _thread(row)
     called = place.user in people_in(text)
     addressed = private or called or row.get("parent_user_id") == place.user or (thread != "" and place.follows(chat, thread))
-    once = _str(row, "client_msg_id", "")
+    once = text_of(row, "client_msg_id", "")
     return Inbound(
         key=f"{chat}/{ts}",
         aliases=(f"client_msg_id/{once}",) if once else (),
@@ -171,7 +167,7 @@ def message(row: Body, chat: str, place: Place, *, private: bool) -> Inbound | N
 
 def _whole(row: Body, place: Place) -> str:
     """Its words, and what was forwarded with them or is said in attachments and blocks, which the words do not hold."""
-    pieces = [readable(shown.words_of(row) if is_bots(row) else _str(row, "text", ""), place)]
+    pieces = [readable(shown.words_of(row) if is_bots(row) else text_of(row, "text", ""), place)]
     for head, words in shown.beside(row, program=is_bots(row)):
         pieces += [f"[{clean(head)}]" if head else "", readable(words, place)]
     return "\n".join(piece for piece in pieces if piece)
@@ -181,8 +177,8 @@ def edited(row: Body, chat: str, place: Place, *, private: bool, ts: str = "") -
     """The newest text of a message that was changed; ``row`` is the message as it stands now."""
     if not is_spoken(row, place):
         return None
-    message_ts, text = _ts(row, "ts"), _str(row, "text", "")
-    changed = _str(_dict(row, "edited", {}), "ts", "") or ts or message_ts
+    message_ts, text = _ts(row, "ts"), text_of(row, "text", "")
+    changed = text_of(body_of(row, "edited", {}), "ts", "") or ts or message_ts
     topic = _topic(message_ts, _thread(row), called=place.user in people_in(text), private=private)
     return Edited(
         key=f"{chat}/{message_ts}/edited/{changed}",
@@ -196,23 +192,23 @@ def edited(row: Body, chat: str, place: Place, *, private: bool, ts: str = "") -
 
 
 def _changed(event: Body, chat: str, place: Place) -> list[Arrival]:
-    now, before = _dict(event, "message"), _dict(event, "previous_message", {})
+    now, before = body_of(event, "message"), body_of(event, "previous_message", {})
     if now.get("subtype") == "tombstone":  # a deleted message that keeps its thread
         return _deleted(event | {"deleted_ts": now.get("ts")}, chat, place)
     if before and now.get("text") == before.get("text"):
         return []  # an unfurled link or a new reply changes a message too
     private = event.get("channel_type") == "im" or chat.startswith("D")
-    said = edited(now, chat, place, private=private, ts=_str(event, "ts", ""))
+    said = edited(now, chat, place, private=private, ts=text_of(event, "ts", ""))
     return [] if said is None else [said]
 
 
 def _deleted(event: Body, chat: str, place: Place) -> list[Arrival]:
-    before = _dict(event, "previous_message", {})
+    before = body_of(event, "previous_message", {})
     if before and not is_spoken(before, place):
         return []
     deleted, ts = _ts(event, "deleted_ts"), _ts(event, "ts")
     private = event.get("channel_type") == "im" or chat.startswith("D")
-    called = place.user in people_in(_str(before, "text", ""))
+    called = place.user in people_in(text_of(before, "text", ""))
     thread = _thread(before) or place.topic_of(chat, deleted) or ""
     return [
         Edited(
@@ -228,10 +224,10 @@ def _deleted(event: Body, chat: str, place: Place) -> list[Arrival]:
 
 
 def _reaction(event: Body, added: bool, place: Place) -> list[Arrival]:
-    item, user = _dict(event, "item"), _str(event, "user")
+    item, user = body_of(event, "item"), text_of(event, "user")
     if item.get("type") != "message" or user == place.user:
         return []
-    chat, target, ts, emoji = _str(item, "channel"), _ts(item, "ts"), _ts(event, "event_ts"), _str(event, "reaction")
+    chat, target, ts, emoji = text_of(item, "channel"), _ts(item, "ts"), _ts(event, "event_ts"), text_of(event, "reaction")
     return [
         Reacted(
             **_common(f"{chat}/{target}/{emoji}/{user}/{ts}", chat, place.topic_of(chat, target), _person(user, place), ts, place),
@@ -244,19 +240,19 @@ def _reaction(event: Body, added: bool, place: Place) -> list[Arrival]:
 
 def _pressed(payload: Body, place: Place) -> list[Arrival]:
     """block_actions payload: who pressed which button of which of our messages."""
-    container, user = _dict(payload, "container", {}), _dict(payload, "user")
+    container, user = body_of(payload, "container", {}), body_of(payload, "user")
     chat = chat_of("interactive", payload)
-    row = _dict(payload, "message", {})
-    target = _str(container, "message_ts", "") or _ts(row, "ts")
-    thread = _str(container, "thread_ts", "") or _str(row, "thread_ts", "") or place.topic_of(chat, target)
-    person = Person(PersonId(_str(user, "id")), clean(_str(user, "name", "") or _str(user, "username", "") or _str(user, "id")))
-    actions = [action for action in _list(payload, "actions") if action.get("type") == "button" and "value" in action]
+    row = body_of(payload, "message", {})
+    target = text_of(container, "message_ts", "") or _ts(row, "ts")
+    thread = text_of(container, "thread_ts", "") or text_of(row, "thread_ts", "") or place.topic_of(chat, target)
+    person = Person(PersonId(text_of(user, "id")), clean(text_of(user, "name", "") or text_of(user, "username", "") or text_of(user, "id")))
+    actions = [action for action in bodies_of(payload, "actions") if action.get("type") == "button" and "value" in action]
     return [
         Answer(
             **_common(f"{chat}/{target}/pressed/{person.id}/{ts}", chat, thread or None, person, ts, place),
             message=MessageId(target),
-            choice=_str(action, "value"),
-            token=_str(payload, "response_url", ""),
+            choice=text_of(action, "value"),
+            token=text_of(payload, "response_url", ""),
         )
         for action in actions
         if (ts := _ts(action, "action_ts"))
@@ -266,14 +262,14 @@ def _pressed(payload: Body, place: Place) -> list[Arrival]:
 def _command(payload: Body, place: Place) -> Inbound:
     """A slash command registered for the app: ``/ohmo stop`` and ``/stop`` say "/stop", ``/ohmo how are you`` is no command of the house and says
     just that. It has no ts of its own."""
-    chat, trigger, user = _str(payload, "channel_id"), _str(payload, "trigger_id"), _str(payload, "user_id")
-    command, words = _str(payload, "command"), readable(_str(payload, "text", "").strip(), place)
+    chat, trigger, user = text_of(payload, "channel_id"), text_of(payload, "trigger_id"), text_of(payload, "user_id")
+    command, words = text_of(payload, "command"), readable(text_of(payload, "text", "").strip(), place)
     text = f"{command} {words}".strip()
     if command == "/ohmo":
         text = f"/{words.removeprefix('/') or 'help'}" if place.is_order(words) else words
     ts = f"{place.now().timestamp():.6f}"
     private = payload.get("channel_name") == "directmessage"
-    person = Person(PersonId(user), clean(_str(payload, "user_name", "") or user))
+    person = Person(PersonId(user), clean(text_of(payload, "user_name", "") or user))
     common = _common(f"{chat}/command/{trigger}", chat, None, person, ts, place)
     return Inbound(**common, message=MessageId(trigger), text=text, private=private, addressed=True)
 
@@ -303,19 +299,21 @@ def _attachments(row: Body) -> list[Attachment]:
     found: list[Attachment] = []
     for file in shown.files(row):
         name, url = (
-            _str(file, "name", "") or _str(file, "title", "") or "file",
-            _str(file, "url_private_download", "") or _str(file, "url_private", ""),
+            text_of(file, "name", "") or text_of(file, "title", "") or "file",
+            text_of(file, "url_private_download", "") or text_of(file, "url_private", ""),
         )
         size = file.get("size")
         if file.get("mode") != "tombstone" and (url or file.get("file_access") == "check_file_info"):
-            media = _str(file, "mimetype", "") or "application/octet-stream"
-            found.append(Attachment(f"{_str(file, 'id', '')} {url}".strip(), clean(name), media, size if isinstance(size, int) else None))
+            media = text_of(file, "mimetype", "") or "application/octet-stream"
+            found.append(
+                Attachment(f"{text_of(file, 'id', '')} {url}".strip(), clean(name), media, size if isinstance(size, int) else None)
+            )
     return found
 
 
 def _thread(row: Body) -> str:
     """The root of the thread a message answers in. A root carries its own ts there as soon as somebody answers: that is no thread yet."""
-    thread = _str(row, "thread_ts", "")
+    thread = text_of(row, "thread_ts", "")
     return "" if thread == row.get("ts") else thread
 
 
@@ -330,8 +328,13 @@ def _address(place: Place, chat: str, topic: str | None) -> Address:
 
 def _person(user: str, place: Place, row: Body | None = None) -> Person:
     row = row or {}
-    profile, program = _dict(row, "user_profile", {}), _dict(row, "bot_profile", {})
-    shown = _str(profile, "display_name", "") or _str(profile, "real_name", "") or _str(row, "username", "") or _str(program, "name", "")
+    profile, program = body_of(row, "user_profile", {}), body_of(row, "bot_profile", {})
+    shown = (
+        text_of(profile, "display_name", "")
+        or text_of(profile, "real_name", "")
+        or text_of(row, "username", "")
+        or text_of(program, "name", "")
+    )
     return Person(PersonId(user), clean(place.names.get(user) or shown or user), is_bots(row))
 
 
@@ -339,41 +342,8 @@ def _common(key: str, chat: str, topic: str | None, person: Person, ts: str, pla
     return {"key": key, "address": _address(place, chat, topic), "person": person, "at": moment(ts), "order": order(ts)}
 
 
-def _str(body: Body, name: str, default: str | None = None) -> str:
-    value = body.get(name, default)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, str):
-        raise Malformed(f"{name} is {type(value).__name__}, not a text")
-    return value
-
-
 def _ts(body: Body, name: str) -> str:
-    value = _str(body, name)
+    value = text_of(body, name)
     if not re.fullmatch(r"\d{1,11}(\.\d{1,6})?", value):
         raise Malformed(f"{name} is no timestamp: {value[:40]!r}")
     return value
-
-
-def _dict(body: Body, name: str, default: Body | None = None) -> Body:
-    value = body.get(name)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, dict):
-        raise Malformed(f"{name} is {type(value).__name__}, not an object")
-    return cast("Body", value)
-
-
-def _soft(body: Body, name: str) -> Body:
-    """For questions asked before an envelope is judged: whatever is not an object is an empty one."""
-    value = body.get(name)
-    return cast("Body", value) if isinstance(value, dict) else {}
-
-
-def _list(body: Body, name: str) -> list[Body]:
-    value = body.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise Malformed(f"{name} is {type(value).__name__}, not a list")
-    return [cast("Body", item) for item in cast("list[object]", value) if isinstance(item, dict)]

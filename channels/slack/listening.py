@@ -12,6 +12,7 @@ from typing import Any, cast
 from channels.cleaning import cleaned
 from channels.contract import Address, Arrival, ChannelContext, ChatId, Inbound, Options, TopicId
 from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+from channels.fields import Body, Malformed
 from channels.gaps import left_out
 from channels.lights import Lights
 from channels.quarantine import Quarantine
@@ -20,7 +21,7 @@ from channels.slack.client import Feed, Frame, Wire
 from channels.slack.courtesies import Courtesies
 from channels.slack.doubles import Doubles
 from channels.slack.history import Conversation, History, Missed
-from channels.slack.inbound import Body, Malformed, Place, order
+from channels.slack.inbound import Place, order
 from channels.slack.memory import Memory, Names
 from channels.slack.mrkdwn import escape
 from channels.slack.slashes import Slashes

@@ -6,8 +6,8 @@ from collections import OrderedDict
 
 from channels.contract import Receipt
 from channels.errors import AuthFailed, ChannelError
+from channels.fields import Body
 from channels.slack.client import Refused, Wire
-from channels.slack.inbound import Body
 from channels.slack.render import streamed
 
 OPEN = 500  # streams and askers that are remembered

@@ -19,6 +19,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.registry",
         "channels.text",
         "channels.cleaning",
+        "channels.fields",
         "channels.quarantine",
         "channels.fetching",
         "channels.proving",

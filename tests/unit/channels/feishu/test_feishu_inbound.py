@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from channels.contract import Answer, Edited, Inbound, Reacted
 from channels.feishu import inbound
-from channels.feishu.fields import Malformed
 from channels.feishu.inbound import Place
+from channels.fields import Malformed
 
 PLACE = Place("cli_1", "ou_bot", {"ou_ada": "Ada"})
 
