@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -266,3 +267,19 @@ def test_top_level_of_the_repository_is_what_the_card_says() -> None:
 
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     assert {line.split("/")[0] for line in tracked if line} <= allowed
+
+
+def test_the_page_of_the_architecture_shows_every_room_on_its_floor() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    shown = {
+        (int(floor), name.removesuffix(".py").replace("/", "."))
+        for floor, rooms in re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE)
+        for name in re.findall(r"`(ohmo/[a-z/._]+)`", rooms)
+    }
+    rooms = {(floor, name) for floor, names in FLOORS.items() for name in names if name.startswith("ohmo.") and _exists(name)}
+    assert shown == rooms - {(10, "ohmo.__main__")}
+
+
+def _exists(name: str) -> bool:
+    path = ROOT / name.replace(".", "/")
+    return path.is_dir() or path.with_suffix(".py").is_file()
