@@ -157,7 +157,7 @@ def main() -> int:
         prog="python -m tests.faults.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--messages", type=int, default=100_000)
-    parser.add_argument("--minutes", type=float, default=10.0, help="it ends then, however many messages it was")
+    parser.add_argument("--minutes", type=float, default=60.0, help="it ends then, however many messages it was")
     parser.add_argument("--people", type=int, default=50)
     parser.add_argument("--warm", type=int, default=20_000, help="the first message that counts for the slope")
     parser.add_argument("--page", type=Path, default=Path("docs/soak.md"))
