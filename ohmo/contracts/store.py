@@ -281,7 +281,8 @@ class Store(Mailbox, Threads, Approvals, Outbox, Jobs, Looking, Protocol):
         """Append to this writer's hash chain."""
 
     async def retry_arrival(self, thread: str, seq: int) -> bool:
-        """An owner brings a dead arrival back as a new one under the key ``retry:<thread>.<seq>.<n>``."""
+        """An owner brings a dead arrival back as a new one under the key ``retry:<thread>.<seq>.<n>``; the old one is superseded, so that it is not
+        brought back twice. False: it is no dead letter."""
         ...
 
     async def prune(self, before: datetime, *, transcripts: datetime | None = None) -> int:

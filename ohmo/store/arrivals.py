@@ -225,6 +225,11 @@ def end_arrival(
     return True
 
 
+def again_as(number: int) -> str:
+    """Why a dead letter is none any more."""
+    return f"tried again as number {number}"
+
+
 def retry_arrival(at: Moment, thread: str, seq: int) -> Op[bool]:
     yield from lock_thread(thread, 0)
     rows = yield (
@@ -251,6 +256,7 @@ def retry_arrival(at: Moment, thread: str, seq: int) -> Op[bool]:
         (channel, account, key, thread, number, at.now),
     )
     yield from insert(at, again, thread, number, kind=kind)
+    yield "UPDATE inbox SET ending = 'superseded', reason = ? WHERE thread = ? AND seq = ?", (again_as(number), thread, seq)
     if isinstance(again, Wake) and again.occurrence is not None:
         yield from claim_again(at, again.occurrence, number)
     at.ready(thread, channel, account)

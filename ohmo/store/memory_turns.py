@@ -31,6 +31,7 @@ from ohmo.contracts.store import (
     ToStep,
     Work,
 )
+from ohmo.store.arrivals import again_as
 from ohmo.store.memory_jobs import ModelJobs
 from ohmo.store.memory_tables import Letter, Seen, Turn, once
 
@@ -154,6 +155,7 @@ class ModelMailbox(ModelJobs):
             number = self.number(thread)
             tables.seen[place.channel, place.account, key] = Seen(thread, number, self.now)
             self._put(again, thread, number, letter.kind, 0, None, "")
+            tables.inbox[thread, seq] = replace(letter, ending="superseded", reason=again_as(number))
             self.claim_again(again, number)
             self._wake(thread, self.now)
         return True

@@ -23,7 +23,7 @@ const WHY = {
   noted: "It was not addressed to ohmo, or it only concerns another message; it was read and needed no answer.",
   refused: "It was refused.",
   stopped: "Its person stopped it.",
-  superseded: "It was deleted or replaced by a newer version before its turn.",
+  superseded: "It was deleted or replaced by a newer version before its turn, or tried again as a new message.",
   dead: "It could not be answered.",
 };
 const SAID = { ready: "It waits for its next try.", sending: "It is being sent; whether the platform has it is not known yet.", sent: "The platform has it.", dropped: "It was given up: a person dropped it, or something newer took its place before it was sent.", dead: "It could not be delivered." };

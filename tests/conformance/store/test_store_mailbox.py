@@ -266,9 +266,16 @@ async def test_an_owner_brings_a_dead_arrival_back(scene: Scene) -> None:
     assert not await scene.store.retry_arrival(claim.thread, 1)
     await scene.finish(claim, work.turn, state="failed", reason="poison")
     assert await scene.store.retry_arrival(claim.thread, 1)
-    assert await scene.store.retry_arrival(claim.thread, 1)
-    _, second = await scene.begin(collect=True)
-    assert [(a.key, a.text) for a in second.arrivals] == [(f"retry:{claim.thread}.1.1", "a"), (f"retry:{claim.thread}.1.2", "a")]
+    assert await scene.store.inbox(state="dead") == []
+    assert not await scene.store.retry_arrival(claim.thread, 1), "who presses twice is answered once"
+    old = await scene.store.arrival(claim.thread, 1)
+    assert old is not None
+    assert (old.ending, old.reason) == ("superseded", "tried again as number 4")
+    claim, second = await scene.begin(collect=True)
+    assert [(a.key, a.text) for a in second.arrivals] == [(f"retry:{claim.thread}.1.1", "a")]
+    await scene.finish(claim, second.turn, state="failed", reason="poison")
+    assert [one.seq for one in await scene.store.inbox(state="dead")] == [4], "what fails again is a dead letter of its own"
+    assert await scene.store.retry_arrival(claim.thread, 4)
 
 
 async def test_pruning_keeps_names_longer_than_bodies(scene: Scene) -> None:
