@@ -8,6 +8,7 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
 
 _LONGEST = 80  # characters
+_ABOUT = "\n\n(This "  # behind the words of a job or a webhook the model is told which one it is
 _KEPT = 10_000  # threads; the oldest are forgotten and read again
 
 
@@ -51,7 +52,7 @@ def _read(item: ArrivalInfo) -> _Beginning:
         case Inbound(text=text, attachments=attachments, person=person):
             return _Beginning(_cut(text) or _cut(", ".join(a.name for a in attachments)), item.person, person.name)
         case Wake(prompt=prompt):
-            return _Beginning(_cut(prompt))
+            return _Beginning(_cut(prompt.partition(_ABOUT)[0]))
         case _:
             return _Beginning()
 
