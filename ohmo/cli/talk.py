@@ -16,6 +16,7 @@ from ohmo.contracts.errors import OhmoError
 
 _LOOKS = ("turn_ended", "ready", "item")  # events after which the rows are looked at: events may be lost, rows may not
 _WORDS = {"y": "once", "yes": "once", "once": "once", "s": "session", "session": "session", "a": "always", "always": "always"}
+_NO = ("n", "no")  # so does an empty line; from a pipe any other
 _NO_MODEL = "no model is connected, only the house itself answers (provider offline); docs/models.md says how to connect one"
 LEAVE = ("/exit", "/quit")
 Ask = Callable[[str], str | None]
@@ -122,7 +123,11 @@ class Talk:
 
     def _permission(self, question: Json) -> dict[str, Any]:
         wider = ", [s]ession, [a]lways" if question.get("rule") else ""
-        said = self._ask(f"Allow it? [y]es once{wider}, [N]o: ")
+        asked = f"Allow it? [y]es once{wider}, [N]o: "
+        said = self._ask(asked)
+        while self._live and said is not None and (word := said.strip().lower()) and word not in _WORDS and word not in _NO:
+            click.echo("that is none of these letters; nothing was decided")
+            said = self._ask(asked)
         scope = _WORDS.get((said or "").strip().lower())
         if scope is None:
             return {"verdict": "denied", "word": "" if said is not None else "nobody is there to answer"}

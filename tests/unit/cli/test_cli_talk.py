@@ -126,7 +126,7 @@ async def test_why_there_is_no_answer_is_said(home: Path) -> None:
         assert (await at("chat", stdin="hello\n")).err.splitlines()[-1] == "ohmo: dead: the model is gone"
 
 
-def test_at_a_terminal_ctrl_c_stops_the_turn_and_not_the_conversation(offline: Path) -> None:
+def test_at_a_terminal_a_slip_decides_nothing_and_ctrl_c_stops_the_turn_only(offline: Path) -> None:
     process, screen = pty.fork()
     if process == 0:
         os.execve(sys.executable, [sys.executable, "-m", "ohmo"], environ(offline))
@@ -143,6 +143,8 @@ def test_at_a_terminal_ctrl_c_stops_the_turn_and_not_the_conversation(offline: P
         until("> ")
         os.write(screen, b"run Write file_path=a.txt content=x\n")
         until("[N]o: ")
+        os.write(screen, b"1\n")
+        until("nothing was decided")
         os.write(screen, b"y\n")
         until("Write says")
         os.write(screen, b'run Bash command="sleep 300" timeout=400000\n')
