@@ -16,7 +16,8 @@ _OPEN = """UPDATE inbox SET state = 'ended', ending = 'dead', turn = NULL, ended
   reason = 'it was open in the backup; say it again if it was never answered' WHERE state IN ('waiting','taken')"""
 _REST = (
     "UPDATE turns SET state = 'failed', ended = :now, reason = 'it was open in the backup' WHERE state IN ('running','parked')",
-    "UPDATE outbox SET state = 'dropped', ended_at = :now, error = 'it was open in the backup' WHERE state IN ('ready','sending')",
+    """UPDATE outbox SET state = CASE WHEN kind = 'draft' THEN 'dropped' ELSE 'dead' END, ended_at = :now,
+    error = 'it was on its way when the backup was made, and may have come since' WHERE state IN ('ready','sending')""",
     "UPDATE approvals SET state = 'void' WHERE state IN ('queued','asked')",
     "UPDATE occurrences SET state = 'failed', reason = 'it was open in the backup' WHERE state = 'claimed'",  # else its job never runs again
     "UPDATE threads SET owner = NULL, until = 0, ready_at = NULL, parked = 0",
@@ -24,6 +25,8 @@ _REST = (
 )
 _INBOX = "thread, seq, sort, kind, message, album, person, said_at, at, ready_at, body"
 _POST = "id, thread, seq, channel, account, turn, body, attempts, at, ready_at, expires, ttl"
+_LEFT = "(ended_at IS NULL OR state = 'dead')"  # posts that nobody has read
+_UNHEARD = "(ended_at IS NULL OR ending = 'dead')"  # messages that nobody has answered
 _KNOWN = "thread IN (SELECT thread FROM main.threads)"
 # What the store that is replaced had heard since is no news when a platform tells it again, and its jobs have run.
 _LATER = (
@@ -32,28 +35,28 @@ _LATER = (
     WHERE l.job = main.jobs.job AND l.revision = main.jobs.revision AND l.next_at > main.jobs.next_at""",
     """UPDATE main.threads SET next_seq = MAX(main.threads.next_seq, l.next_seq), generation = MAX(main.threads.generation, l.generation)
     FROM later.threads l WHERE l.thread = main.threads.thread""",
-    """INSERT OR IGNORE INTO main.threads (thread, channel, account, chat, topic, person, next_seq, generation)
-    SELECT thread, channel, account, chat, topic, person, next_seq, generation FROM later.threads t
-    WHERE EXISTS (SELECT 1 FROM later.inbox i WHERE i.thread = t.thread AND i.ended_at IS NULL)
-    OR EXISTS (SELECT 1 FROM later.outbox o WHERE o.thread = t.thread AND o.ended_at IS NULL)""",
+    f"""INSERT OR IGNORE INTO main.threads (thread, channel, account, chat, topic, person, next_seq, generation)
+    SELECT thread, channel, account, chat, topic, person, next_seq, generation FROM later.threads
+    WHERE thread IN (SELECT thread FROM later.inbox WHERE {_UNHEARD}) OR thread IN (SELECT thread FROM later.outbox WHERE {_LEFT})""",
     f"""INSERT OR IGNORE INTO main.inbox ({_INBOX}, state, ending, reason, ended_at)
-    SELECT {_INBOX}, 'ended', 'dead', 'it was open in the store that was replaced; say it again', :now
-    FROM later.inbox WHERE ended_at IS NULL AND {_KNOWN}""",
-    """UPDATE main.outbox SET state = 'dead', error = 'it was not sent before the store was replaced' WHERE ended_at = :now
-    AND id IN (SELECT id FROM later.outbox WHERE ended_at IS NULL)""",
+    SELECT {_INBOX}, 'ended', 'dead', COALESCE(reason, 'it was open in the store that was replaced; say it again'), :now
+    FROM later.inbox WHERE {_UNHEARD} AND {_KNOWN}""",
+    "UPDATE main.outbox SET state = 'dropped' WHERE ended_at = :now AND id IN (SELECT id FROM later.outbox WHERE state IN ('sent','dropped'))",
     # whole and as a message of its own: what an edit would replace may not be known here
     f"""INSERT OR IGNORE INTO main.outbox ({_POST}, kind, state, ended_at, error)
-    SELECT {_POST}, 'message', 'dead', :now, 'it was not sent before the store was replaced'
-    FROM later.outbox WHERE ended_at IS NULL AND kind <> 'draft' AND {_KNOWN}""",
+    SELECT {_POST}, 'message', 'dead', :now, COALESCE(error, 'it was not sent before the store was replaced')
+    FROM later.outbox WHERE {_LEFT} AND kind <> 'draft' AND {_KNOWN}""",
 )
 
 
 @record
 class Settled:
-    """``open``: messages that became dead letters. ``later``: whether the store that is replaced said what came after the backup."""
+    """``open``: messages that became dead letters. ``unsent``: answers of which nobody knows that they came, dead letters as well.
+    ``later``: whether the store that is replaced said what came after the backup."""
 
     open: int
     later: bool
+    unsent: int = 0
 
 
 def settle(copy: Path, now: int, replaced: Path | None = None) -> Settled:
@@ -65,11 +68,10 @@ def settle(copy: Path, now: int, replaced: Path | None = None) -> Settled:
         if told and replaced is not None:
             store.execute("ATTACH ? AS later", (f"{replaced.resolve().as_uri()}?mode=ro",))
         store.execute("BEGIN IMMEDIATE")
-        ended = store.execute(_OPEN, {"now": now}).rowcount
-        for statement in _REST:
+        before = _dead(store)
+        for statement in (_OPEN, *_REST):
             store.execute(statement, {"now": now} if ":now" in statement else {})
         if told:
-            before = _dead(store)
             try:
                 store.execute("SAVEPOINT later")
                 for statement in _LATER:
@@ -77,13 +79,16 @@ def settle(copy: Path, now: int, replaced: Path | None = None) -> Settled:
             except sqlite3.Error:  # of another form, or a page of it cannot be read
                 store.execute("ROLLBACK TO later")
                 told = False
-            ended += _dead(store) - before
+        messages, posts = (after - old for after, old in zip(_dead(store), before, strict=True))
         store.execute("COMMIT")
-    return Settled(ended, told)
+    return Settled(messages, told, posts)
 
 
-def _dead(store: sqlite3.Connection) -> int:
-    return int(store.execute("SELECT COUNT(*) FROM main.inbox WHERE ending = 'dead'").fetchone()[0])
+def _dead(store: sqlite3.Connection) -> tuple[int, int]:
+    """Messages and posts."""
+    query = "SELECT (SELECT COUNT(*) FROM main.inbox WHERE ending = 'dead'), (SELECT COUNT(*) FROM main.outbox WHERE state = 'dead')"
+    messages, posts = store.execute(query).fetchone()
+    return int(messages), int(posts)
 
 
 def _readable(path: Path) -> bool:

@@ -31,19 +31,19 @@ def COMMAND(path: Path, as_json: bool) -> None:  # noqa: N802 - the name every c
     if as_json:
         rows = {"path": str(path), "restored": list(done.names), "rows": dict(done.rows), "aside": str(done.aside) if done.aside else None}
         if done.settled is not None:
-            rows |= {"open": done.settled.open, "later_known": done.settled.later}
+            rows |= {"open": done.settled.open, "unsent": done.settled.unsent, "later_known": done.settled.later}
         click.echo(as_json_text(rows))
         return
     click.echo(f"restored {', '.join(done.names)} with {sum(done.rows.values())} rows from {path}")
     if done.aside is not None:
         click.echo(f"what was there before lies in {done.aside}; delete it when nothing is missing")
     if done.settled is not None:
-        for line in _told(done.settled.open, later=done.settled.later):
+        for line in _told(done.settled.open, done.settled.unsent, later=done.settled.later):
             click.echo(line)
     click.echo("next: ohmo doctor, then ohmo run")
 
 
-def _told(count: int, *, later: bool) -> list[str]:
+def _told(count: int, unsent: int, *, later: bool) -> list[str]:
     """What became of the messages that were open, and whether a platform may tell some of them again."""
     from ohmo.cli.show import some
 
@@ -52,6 +52,8 @@ def _told(count: int, *, later: bool) -> list[str]:
         lines.append(
             f"{some(count, 'message')} had no answer yet and may have got one since: dead letters now; ohmo inbox list --state dead"
         )
+    if unsent:
+        lines.append(f"{some(unsent, 'answer')} may not have come: dead letters, too; ohmo outbox list --state dead")
     if not later:
         lines.append("what was said since the backup is not known: where a platform keeps its history, ohmo reads it again and answers it")
     return lines

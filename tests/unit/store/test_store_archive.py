@@ -131,6 +131,62 @@ def test_what_happened_since_the_backup_is_not_done_again(home: Path, tmp_path: 
     assert restore(path, there, NOW).settled == Settled(10, False)
 
 
+def post(connection: sqlite3.Connection, id: str, thread: str, state: str, kind: str = "message") -> None:
+    ended, error = (None, None) if state == "ready" else (7, "refused" if state == "dead" else None)
+    connection.execute(
+        "INSERT INTO outbox (id, thread, seq, channel, account, kind, body, state, at, ready_at, expires, ttl, ended_at, error)"
+        " VALUES (?, ?, 5 + (SELECT COUNT(*) FROM outbox), 'telegram', '1', ?, '{}', ?, 1, 1, 1, 1, ?, ?)",
+        (id, thread, kind, state, ended, error),
+    )
+
+
+def posts(database: Path) -> dict[str, tuple[str, str | None]]:
+    with closing(sqlite3.connect(database)) as store:
+        return {one: (state, error) for one, state, error in store.execute("SELECT id, state, error FROM outbox")}
+
+
+def test_dead_letters_that_only_the_replaced_store_has_stay_dead_letters(home: Path) -> None:
+    """What it has heard is no news, so nobody would ever tell them again."""
+    database = furnished(home)
+    with hold_home(home):
+        path = make_backup(home, database, home / "backups", NOW).path
+    with closing(sqlite3.connect(database)) as later, later:
+        say(later, 98, waiting=True)
+        later.execute("UPDATE inbox SET state = 'ended', ending = 'dead', reason = 'poison', ended_at = 6 WHERE thread = 't98'")
+        post(later, "dead", "t98", "dead")
+        post(later, "sent", "t98", "sent")
+        say(later, 99, waiting=False)
+        post(later, "alone", "t99", "dead")
+    assert restore(path, home, NOW).settled == Settled(11, True, 2)
+    assert markers(database)[98] == "dead"
+    with closing(sqlite3.connect(database)) as store:
+        assert store.execute("SELECT reason FROM inbox WHERE thread = 't98'").fetchall() == [("poison",)]
+        assert store.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert posts(database) == {"dead": ("dead", "refused"), "alone": ("dead", "refused")}
+
+
+def test_an_answer_that_was_on_its_way_is_dropped_only_where_it_is_known_to_have_come_to_its_end(home: Path, tmp_path: Path) -> None:
+    database = furnished(home)
+    with closing(sqlite3.connect(database)) as store, store:
+        for one in ("went", "waits", "failed"):
+            post(store, one, "t0", "ready")
+        post(store, "draft", "t0", "ready", "draft")
+    with hold_home(home):
+        path = make_backup(home, database, home / "backups", NOW).path
+    (there := tmp_path / "there").mkdir()
+    restore(path, there, NOW)  # the disk with the store is gone
+    assert {one: state for one, (state, _) in posts(there / "ohmo.db").items()} == {
+        "went": "dead", "waits": "dead", "failed": "dead", "draft": "dropped"
+    }  # fmt: skip
+    with closing(sqlite3.connect(database)) as later, later:
+        later.execute("UPDATE outbox SET state = 'sent', ended_at = 7 WHERE id = 'went'")
+        later.execute("UPDATE outbox SET state = 'dead', ended_at = 7 WHERE id = 'failed'")
+    restore(path, home, NOW)
+    assert {one: state for one, (state, _) in posts(database).items()} == {
+        "went": "dropped", "waits": "dead", "failed": "dead", "draft": "dropped"
+    }  # fmt: skip
+
+
 def test_a_restore_that_was_killed_is_finished_by_whoever_comes_next(home: Path) -> None:
     """After every single step: the journal says what is left to do."""
     database = furnished(home)
