@@ -160,7 +160,7 @@ class RotatingFile:
     def _rotate(self) -> None:
         self.close()
         for number in range(self._keep - 1, 0, -1):
-            for ending in ("", ".gz"):
+            for ending in (".gz", ""):  # where both are there, the packed one was cut by a kill, and the plain one takes its place
                 older = self._numbered(number, ending)
                 if older.exists():
                     older.replace(self._numbered(number + 1, ending))

@@ -172,6 +172,18 @@ def test_a_file_that_cannot_be_turned_over_goes_on_to_twice_its_size(tmp_path: P
     file.close()
 
 
+def test_a_kill_while_a_file_is_compressed_loses_no_line_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "ohmo.jsonl"
+    (tmp_path / "ohmo.jsonl.2").write_bytes(b"whole\n")
+    (tmp_path / "ohmo.jsonl.2.gz").write_bytes(gzip.compress(b"whole\n")[:12])  # so far it had come
+    file = RotatingFile(path, 10, 5)
+    for _ in range(3):
+        file.write(b"123456789\n")
+    file.close()
+    kept = {one.name: one.read_bytes() for one in tmp_path.iterdir() if "jsonl.3" in one.name or "jsonl.4" in one.name}
+    assert kept == {"ohmo.jsonl.4": b"whole\n"}
+
+
 def test_a_new_day_begins_a_new_file(tmp_path: Path) -> None:
     day = int(time.time() // 86_400)
     path, today = tmp_path / "ohmo.jsonl", [day]
