@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Page, Route, expect
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.reports import UsageTotal
-from ohmo.contracts.store import PersonRow
+from ohmo.contracts.store import Hint, PersonRow
 from ohmo.control.server import Doors
 from tests.browser.test_browser_dashboard import Cron
 from tests.unit.control.small_house import PERMISSION, SmallHouse, said
@@ -192,6 +192,56 @@ async def test_a_view_that_cannot_be_read_says_why_and_offers_another_try(
     await page.get_by_role("link", name="All threads").click()
     await expect(page.locator("#board a.row")).to_contain_text("readable after all")
     await context.close()
+
+
+@pytest.mark.parametrize(("place", "asked", "shown"), [("people", "pairing", "Ada"), ("cron", "cron", "morning")])
+async def test_a_view_that_could_not_be_read_once_comes_back_also_when_nothing_in_it_changed(
+    page: Page, house: SmallHouse, place: str, asked: str, shown: str
+) -> None:
+    house.persons.append(PersonRow("slack", "T1", "U1", "Ada", "owner", by="boot"))
+    cron = Cron()
+    cron.jobs["morning"] = {"name": "morning", "schedule": "0 9 * * *", "enabled": False, "source": "owner", "to": None, "last": None}
+    await page.route("**/api/v1/cron**", cron.answer)
+    await go(page, place)
+    await expect(page.locator("#board .row-title")).to_contain_text(shown)
+
+    async def away(route: Route) -> None:
+        await route.fulfill(status=503, json={"error": "the disk is full"})
+
+    await page.route(f"**/api/v1/{asked}**", away)
+    house.hint(Hint("any"))
+    await expect(page.locator("#board .nothing[role=alert]")).to_contain_text("the disk is full")
+    await page.unroute(f"**/api/v1/{asked}**", away)
+    house.hint(Hint("any"))
+    await expect(page.locator("#board .row-title")).to_contain_text(shown)
+    await expect(page.locator("#board .nothing[role=alert]")).to_have_count(0)
+
+
+async def test_an_answer_that_was_overtaken_is_not_drawn(page: Page, house: SmallHouse) -> None:
+    """Ninety days are slow, seven are quick: what stands there at last are the seven, which were asked for last."""
+    today = str(datetime.now(UTC).date())
+    house.spent = [UsageTotal(2, 1000, 500, 0, 100, 30_000, day=today, model="large")]
+    held: list[Route] = []
+
+    async def hold(route: Route) -> None:
+        held.append(route)
+
+    await go(page, "usage")
+    await expect(page.locator("svg.chart .bar")).to_have_count(30)
+    await page.route("**/api/v1/usage?days=90**", hold)
+    async with page.expect_request("**/api/v1/usage?days=90&by=person"), page.expect_request("**/api/v1/usage?days=90&by=thread**"):
+        await page.get_by_label("Days").select_option("90")
+    await page.get_by_label("Days").select_option("7")
+    await expect(page.locator("svg.chart .bar")).to_have_count(7)
+    old = {"model": "of ninety days", "day": today, "calls": 9, "input": 9, "cached": 0, "written": 0, "output": 9, "micro_usd": 1}
+    assert len(held) == 2
+    for route in held:
+        async with page.expect_response("**/api/v1/usage?days=90**"):
+            await route.fulfill(json={"usage": [{**old, "person": "", "address": None, "thread": ""}]})
+    await page.get_by_role("button", name="By person").click()  # drawn anew from what was read
+    await page.get_by_role("button", name="By model").click()
+    await expect(page.locator("#board .numbers-table").first).to_contain_text("large")
+    await expect(page.locator("#board .numbers-table").first).not_to_contain_text("of ninety days")
 
 
 async def test_why_a_message_was_ignored_is_found_by_its_state(page: Page, house: SmallHouse) -> None:

@@ -47,7 +47,9 @@ export class Cron {
       if (this.name === undefined) this.list(jobs);
       else this.job(shown, history);
     } catch (error) {
-      if (!this.closed) this.board.failed(this.box, error);
+      if (this.closed || asked !== this.asked) return;
+      this.shown = undefined; // what went wrong stands there now
+      this.board.failed(this.box, error);
     }
   }
 

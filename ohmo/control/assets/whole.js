@@ -15,14 +15,17 @@ export class Whole {
   }
 
   async read() {
+    const asked = (this.asked = (this.asked ?? 0) + 1);
     try {
       const found = await this.fetch();
       const text = JSON.stringify(found);
-      if (this.closed || text === this.shown) return;
+      if (this.closed || asked !== this.asked || text === this.shown) return; // an answer that was overtaken may be about something else
       this.shown = text;
       this.draw(found);
     } catch (error) {
-      if (!this.closed) this.board.failed(this.content, error);
+      if (this.closed || asked !== this.asked) return;
+      this.shown = undefined; // what went wrong stands there now
+      this.board.failed(this.content, error);
     }
   }
 
