@@ -100,7 +100,7 @@ class Logbook:
         with ExitStack() as stack:
             files = [one for one in self._opened(stack) if not isinstance(one[0], BytesIO)][::-1]  # oldest first
             # another file may have got the number of one that is gone
-            numbers = [0 if number == inode and offset > _size(file) else number for file, number in files]
+            numbers = [0 if number == inode and not _begins(file, offset) else number for file, number in files]
             whole = not since or inode in numbers
             for file, number in files[numbers.index(inode) if inode in numbers else -1 :]:
                 start = offset if number == inode and whole else 0
@@ -146,7 +146,7 @@ class Logbook:
         passed = before is None
         with ExitStack() as stack:
             for file, number in self._opened(stack):
-                if not passed and number != inode:
+                if not passed and (number != inode or not _begins(file, offset)):
                     continue
                 position = offset if not passed else _whole(file)
                 passed = True
@@ -181,6 +181,11 @@ def _part(file: BinaryIO, size: int, at: int) -> bytes:
         file.unpack()
     file.seek(at)
     return file.read(size)
+
+
+def _begins(file: BinaryIO, offset: int) -> bool:
+    """Whether a line begins there, or the file ends."""
+    return offset == 0 or _part(file, 1, offset - 1) == b"\n"
 
 
 def _lines_before(file: BinaryIO, position: int) -> Iterator[tuple[int, bytes]]:

@@ -90,6 +90,19 @@ def test_a_place_that_rotated_away_is_told(tmp_path: Path) -> None:
     assert [entry.event["event"] for entry in news.entries] == ["event-1"]
 
 
+def test_a_place_in_a_file_that_is_gone_is_none_in_another_that_got_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "ohmo.jsonl"
+    write(path, line(1), line(2))
+    place = Logbook(path).end()
+    with path.open("r+", encoding="utf-8") as file:  # the same number, as file systems give it again soon
+        file.truncate()
+        file.writelines((line(3, padding="x" * 500), line(4)))
+    news = Logbook(path).forward(ALL, place)
+    assert not news.whole
+    assert [entry.event["event"] for entry in news.entries] == ["event-3", "event-4"]
+    assert Logbook(path).back(ALL, 10, place) == ([], None)
+
+
 def test_filters_by_level_words_and_fields(tmp_path: Path) -> None:
     path = tmp_path / "ohmo.jsonl"
     write(path, line(1), line(2, "error", channel="slack"), line(3, "warning", error="Broken PIPE"), "no json\n", '["list"]\n')
