@@ -61,7 +61,7 @@ async def test_spans_of_a_turn_arrive_and_a_collector_that_hangs_holds_nobody_up
     collector = Collector()
     async with collector.serving(), stage("telegram", **FREELY) as scene:
         scene.daemon.environ |= {
-            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_SERVICE_NAME": "house", "OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_EXPORTER_OTLP_TIMEOUT": "1",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_SERVICE_NAME": "house", "OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_EXPORTER_OTLP_TIMEOUT": "3",
         }  # fmt: skip
         await scene.daemon.start()
         marker = await scene.says(f"#run{{echo private >> {work}/counter}}")
