@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Any, cast
 
@@ -58,18 +59,18 @@ def manifests() -> tuple[Mapping[str, Manifest], tuple[str, ...]]:
     return found.manifests, found.broken
 
 
-def wire(config: Config, clock: Callable[[], Any]) -> Wired:
-    """Raises ConfigError with every problem of every channel."""
+def wire(config: Config, clock: Callable[[], Any], began: datetime | None = None) -> Wired:
+    """``began``: the daemon, which may live longer than this configuration. Raises ConfigError with every problem of every channel."""
     known, broken = manifests()
     opened = open_channels(config.channels, known)
     accounts = Accounts(opened)
     browser: Browser | None = None
     links = [LinkSettings("house", "house", Indoors, config.home.state("house"), _fence(ChannelPolicy()), heavy=False)]
-    door, since = Door(), clock()
+    door = Door()
     for one in opened:
         label = _label(one, opened)
         state = config.home.state(label.replace("/", "-"))
-        build = _builder(one, Options(one.policy.streaming, clock, state, door.invited, partial(door.about, one.manifest.name), since))
+        build = _builder(one, Options(one.policy.streaming, clock, state, door.invited, partial(door.about, one.manifest.name), began))
         if one.manifest.name in INDOORS:  # one for the life of the process: they hold what people said there
             adapter = build()
             browser = cast("Any", adapter).browser if one.manifest.name == "web" else browser

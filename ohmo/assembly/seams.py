@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import field
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,8 +24,8 @@ from ohmo.sessions.clockwatch import HeldClock
 class Seams:
     """``call``: a scripted model for journeys, None: what the profile says. ``alarm``: waits for a moment of
     ``clock``, None: by the timers of the loop. ``owner``: what this life calls itself in leases; never twice
-    the same, because a process id is (in a container always). ``boot``: names this start of the machine. ``metrics``: count on when a
-    changed configuration begins another life of the house."""
+    the same, because a process id is (in a container always). ``boot``: names this start of the machine. ``metrics`` and ``began``, when
+    the daemon did, go on when a changed configuration begins another life of the house."""
 
     clock: HeldClock = field(default_factory=HeldClock)
     new_id: NewId = field(default_factory=IdSource)
@@ -35,6 +36,7 @@ class Seams:
     owner: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}")
     boot: str = field(default_factory=boot_id)
     metrics: Metrics = field(default_factory=Metrics)
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def marks(self, home: Path) -> MarkFile:
         """What is remembered of the clock in this home."""

@@ -45,7 +45,7 @@ async def living(
     finish_restore(config.home.root)  # one that was killed in the middle
     await asyncio.to_thread(sweep, config.home.root)  # the backups' folder may hang: keep_backups sweeps it, when everything is awake
     seams.recall(config.home.root)
-    wired = wire(config, seams.clock)
+    wired = wire(config, seams.clock, seams.began)
     async with AsyncExitStack() as stack:
         store, warnings = await stack.enter_async_context(
             open_store(

@@ -22,6 +22,7 @@ from tests.faults.conftest import Stage
 from tests.faults.daemon import Daemon, until
 from tests.faults.houses import House
 from tests.faults.scene import RIGS
+from tests.faults.test_faults_reload import new_house, reload
 from tests.platforms.telegram.world import BOT
 
 
@@ -374,7 +375,7 @@ async def test_of_two_daemons_on_one_discord_bot_one_rests_after_three_double_an
 
 @pytest.mark.fault(51, on="slack")
 async def test_a_daemon_that_connects_anew_is_as_old_as_before(stage: Stage) -> None:
-    """Of two the younger one leaves: a lost connection must not make the elder one the younger."""
+    """Of two the younger one leaves: neither a lost connection nor a changed configuration must make the elder one the younger."""
     async with stage("slack") as scene:
         await scene.daemon.start()
         rig = scene.rigs["slack"]
@@ -382,6 +383,9 @@ async def test_a_daemon_that_connects_anew_is_as_old_as_before(stage: Stage) -> 
             marker = await scene.says(on="slack")
             await scene.answered(marker)
             await rig.cut()
+        await reload(scene, permissions={"mode": "plan"})
+        await new_house(scene)
+        await scene.answered(await scene.says(on="slack"))
         told = [row["metadata"]["event_payload"]["since"] for row in rig.server.workspace.rows["D0ADA"] if "metadata" in row]
-        assert len(told) >= 2
+        assert len(told) >= 3
         assert len(set(told)) == 1
