@@ -18,6 +18,7 @@ from channels.rivals import Rivals
 log = logging.getLogger("channels.matrix")
 
 TYPE = "ohmo.connected"
+RARELY = 60.0  # seconds between two tries at a homeserver that never takes our word, at most
 _WHAT = "matrix: another ohmo is connected with this account"
 
 
@@ -28,20 +29,27 @@ class Doubles:
         self._client, self._me, self._rivals = client, me, rivals
         self._life = secrets.token_hex(8)
         self._asks, self._wanted = 0.0, asyncio.Event()  # seconds until word is left again
-        self._left = False
+        self._left, self._failed = False, 0
 
     async def leave_word(self) -> None:
         """A homeserver that refuses it only leaves us blind; one that is busy or away is asked again. Refused credentials end the sync, too."""
         try:
             await self._client.set_account_data(self._me, TYPE, {"life": self._life, "since": self._rivals.since})
         except ChannelError as error:
-            log.warning("%s: word of this connection could not be left: %s", self._me, error)
-            if isinstance(error, RateLimited):
-                self._ask(error.retry_after)
-            elif isinstance(error, NotReady):
-                self._ask(self._client.pace.ask)
+            again = self._again(error)
+            level, when = logging.INFO if self._failed else logging.WARNING, "" if again is None else f" (again in {again:g} s)"
+            log.log(level, "%s: word of this connection could not be left: %s%s", self._me, error, when)
+            self._failed += 1
+            if again is not None:
+                self._ask(again)
         else:
-            self._left = True
+            self._left, self._failed = True, 0
+
+    def _again(self, error: ChannelError) -> float | None:
+        """Seconds, more of them each time; None: never."""
+        if isinstance(error, RateLimited):
+            return error.retry_after
+        return min(self._client.pace.ask * 2.0 ** min(self._failed, 30), RARELY) if isinstance(error, NotReady) else None
 
     def heard(self, content: Mapping[str, Any]) -> None:
         """Word that was left, ours or another's. Raises InUse at the third answer of an older one, after a stop at the first. What stood there before

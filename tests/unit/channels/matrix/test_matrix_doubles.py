@@ -129,6 +129,20 @@ async def test_word_that_could_not_be_left_is_left_later(doubles: Doubles, homes
     await left(doubles, homeserver, 1)
 
 
+async def test_a_homeserver_that_never_takes_our_word_is_asked_ever_more_rarely_and_told_once(
+    doubles: Doubles, homeserver: Homeserver, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    homeserver.pace = Pace(ask=5.0)
+    for _ in range(9):
+        homeserver.refuses = [NotReady("502")]
+        await doubles.leave_word()
+    said = [(record.levelname, record.getMessage().rpartition(" (")[2]) for record in caplog.records]
+    assert said[0] == ("WARNING", "again in 5 s)")
+    assert said[1:4] == [("INFO", f"again in {seconds} s)") for seconds in (10, 20, 40)]
+    assert said[4:] == [("INFO", "again in 60 s)")] * 5
+
+
 async def test_a_lost_connection_costs_no_place(homeserver: Homeserver, tmp_path: Path) -> None:
     """The house is older than the other one, its connection is younger; and word of its connection before says nothing, also after a stop."""
     house = CAME - timedelta(hours=2)
