@@ -28,11 +28,13 @@ _POST = "id, thread, seq, channel, account, turn, body, attempts, at, ready_at, 
 _LEFT = "(ended_at IS NULL OR state = 'dead')"  # posts that nobody has read
 _UNHEARD = "(ended_at IS NULL OR ending = 'dead')"  # messages that nobody has answered
 _KNOWN = "thread IN (SELECT thread FROM main.threads)"
-# What the store that is replaced had heard since is no news when a platform tells it again, and its jobs have run.
+# What the store that is replaced had heard since is no news when a platform tells it again, its jobs have run, and whoever was shown out stays out.
 _LATER = (
     "INSERT OR IGNORE INTO main.seen SELECT channel, account, event_key, thread, seq, at FROM later.seen",
     """UPDATE main.jobs SET next_at = l.next_at FROM later.jobs l
     WHERE l.job = main.jobs.job AND l.revision = main.jobs.revision AND l.next_at > main.jobs.next_at""",
+    """INSERT OR REPLACE INTO main.people (channel, account, person, name, role, code_hash, expires, by, at)
+    SELECT channel, account, person, name, role, code_hash, expires, by, at FROM later.people WHERE role = 'revoked'""",
     """UPDATE main.threads SET next_seq = MAX(main.threads.next_seq, l.next_seq), generation = MAX(main.threads.generation, l.generation)
     FROM later.threads l WHERE l.thread = main.threads.thread""",
     f"""INSERT OR IGNORE INTO main.threads (thread, channel, account, chat, topic, person, next_seq, generation)

@@ -165,6 +165,23 @@ def test_dead_letters_that_only_the_replaced_store_has_stay_dead_letters(home: P
     assert posts(database) == {"dead": ("dead", "refused"), "alone": ("dead", "refused")}
 
 
+def test_whoever_was_shown_out_since_the_backup_is_not_let_in_again(home: Path) -> None:
+    database = furnished(home)
+    with closing(sqlite3.connect(database)) as store, store:
+        for person in ("out", "in"):
+            store.execute("INSERT INTO people VALUES ('telegram', '1', ?, 'Ann', 'user', NULL, NULL, 'owner', 1)", (person,))
+    with hold_home(home):
+        path = make_backup(home, database, home / "backups", NOW).path
+    with closing(sqlite3.connect(database)) as later, later:
+        later.execute("UPDATE people SET role = 'revoked', at = 2 WHERE person = 'out'")
+        later.execute("INSERT INTO people VALUES ('telegram', '1', 'stranger', 'Bob', 'revoked', NULL, NULL, 'owner', 2)")
+        later.execute("INSERT INTO people VALUES ('telegram', '1', 'new', 'Eve', 'admin', NULL, NULL, 'owner', 2)")
+    restore(path, home, NOW)
+    with closing(sqlite3.connect(database)) as store:
+        found = dict(store.execute("SELECT person, role FROM people").fetchall())
+    assert found == {"out": "revoked", "in": "user", "stranger": "revoked"}
+
+
 def test_an_answer_that_was_on_its_way_is_dropped_only_where_it_is_known_to_have_come_to_its_end(home: Path, tmp_path: Path) -> None:
     database = furnished(home)
     with closing(sqlite3.connect(database)) as store, store:
