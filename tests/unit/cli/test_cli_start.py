@@ -211,6 +211,6 @@ def test_whoever_reads_our_standard_error_through_a_pipe_hears_of_trouble_and_of
         over.cancel()
         daemon.terminate()
         rest = daemon.stderr.read()
-    assert " warn channel_down channel=slack error=Slack: " in line
+    assert " warning channel_down channel=slack error=Slack: " in line
     assert " info " not in rest
     assert daemon.returncode == 0
