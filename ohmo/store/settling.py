@@ -40,6 +40,8 @@ _LATER = (
     f"""INSERT OR IGNORE INTO main.threads (thread, channel, account, chat, topic, person, next_seq, generation)
     SELECT thread, channel, account, chat, topic, person, next_seq, generation FROM later.threads
     WHERE thread IN (SELECT thread FROM later.inbox WHERE {_UNHEARD}) OR thread IN (SELECT thread FROM later.outbox WHERE {_LEFT})""",
+    """UPDATE main.inbox SET ending = l.ending, reason = l.reason FROM later.inbox l WHERE main.inbox.ending = 'dead' AND l.ending <> 'dead'
+    AND l.thread = main.inbox.thread AND l.seq = main.inbox.seq AND l.at = main.inbox.at AND l.message IS main.inbox.message""",
     f"""INSERT OR IGNORE INTO main.inbox ({_INBOX}, state, ending, reason, ended_at)
     SELECT {_INBOX}, 'ended', 'dead', COALESCE(reason, 'it was open in the store that was replaced; say it again'), :now
     FROM later.inbox WHERE {_UNHEARD} AND {_KNOWN}""",
@@ -70,7 +72,6 @@ def settle(copy: Path, now: int, replaced: Path | None = None) -> Settled:
         if told and replaced is not None:
             store.execute("ATTACH ? AS later", (f"{replaced.resolve().as_uri()}?mode=ro",))
         store.execute("BEGIN IMMEDIATE")
-        before = _dead(store)
         for statement in (_OPEN, *_REST):
             store.execute(statement, {"now": now} if ":now" in statement else {})
         if told:
@@ -81,16 +82,18 @@ def settle(copy: Path, now: int, replaced: Path | None = None) -> Settled:
             except sqlite3.Error:  # of another form, or a page of it cannot be read
                 store.execute("ROLLBACK TO later")
                 told = False
-        messages, posts = (after - old for after, old in zip(_dead(store), before, strict=True))
+        messages, posts = _dead(store, now)
         store.execute("COMMIT")
     return Settled(messages, told, posts)
 
 
-def _dead(store: sqlite3.Connection) -> tuple[int, int]:
-    """Messages and posts."""
-    query = "SELECT (SELECT COUNT(*) FROM main.inbox WHERE ending = 'dead'), (SELECT COUNT(*) FROM main.outbox WHERE state = 'dead')"
-    messages, posts = store.execute(query).fetchone()
-    return int(messages), int(posts)
+def _dead(store: sqlite3.Connection, now: int) -> tuple[int, int]:
+    """Messages and posts that became dead letters at this moment."""
+    inbox, outbox = (
+        store.execute(f"SELECT COUNT(*) FROM main.{table} WHERE ended_at = ? AND {column} = 'dead'", (now,)).fetchone()[0]
+        for table, column in (("inbox", "ending"), ("outbox", "state"))
+    )
+    return int(inbox), int(outbox)
 
 
 def _readable(path: Path) -> bool:

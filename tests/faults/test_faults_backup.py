@@ -46,8 +46,8 @@ async def test_a_backup_made_while_fifty_turns_run_is_taken_back_and_nobody_is_a
         assert await scene.daemon.stop() == 0
 
         said = types(home, "restore", made["path"])
-        assert f"{open_then} messages had no answer yet" in said
-        assert "is not known" not in said  # the store that was replaced told it
+        assert "had no answer yet" not in said  # the store that was replaced told that all of them have one,
+        assert "is not known" not in said  # and what was said since
         assert "nothing is wrong" in types(home, "store", "check")
 
         await scene.daemon.start()
@@ -58,7 +58,7 @@ async def test_a_backup_made_while_fifty_turns_run_is_taken_back_and_nobody_is_a
         await scene.answered()
         await scene.quiet()
         _, dead = await scene.daemon.call("GET", "/api/v1/inbox?state=dead&limit=100")
-        assert len(dead["inbox"]) == open_then
+        assert dead["inbox"] == []
         assert counter.read_text() == "x\n" * 50  # no command ran again
         assert (problems(scene.words, await scene.seen()), scene.model.refused) == ([], [])  # pyright: ignore[reportAttributeAccessIssue]
         _, audit = await scene.daemon.call("GET", "/api/v1/inbox/audit")
