@@ -24,6 +24,7 @@ from benchmarks.rig import FIRST_CHAT, Chats, Daemon, bench, cpu
 LOOK = 5.0  # seconds between two readings
 RISE = 1.0  # MiB per day of messages that memory may rise
 DAY = 86_400  # messages of a day at one a second
+TOGETHER = (0.2, 0.4, 0.6, 0.8)  # of the warm-up: everybody waits for everybody and then all speak at once
 FRESH = 40  # messages of a chat between two /new
 _NUMBER = re.compile(r"^(ohmo_tasks|process_resident_memory_bytes|process_open_fds) (\S+)$", re.MULTILINE)
 
@@ -72,10 +73,28 @@ async def read(daemon: Daemon, said: int, began: float) -> Reading:
     return Reading(said, time.monotonic() - began, float(found["process_resident_memory_bytes"]) / 2**20, handles, threads, tasks, kept)
 
 
-async def talks(chats: Chats, chat: int, soak: Soak, most: int, until: float) -> None:
+class Meeting:
+    """All ``people`` wait for each other once the next of ``moments`` (messages said) is reached. What as many turns need at once, connections to the
+    model above all, is so known before the line begins: a machine that stops for a second makes them all meet by chance."""
+
+    def __init__(self, people: int, moments: Sequence[float]) -> None:
+        self._barrier, self._moments = asyncio.Barrier(people), list(moments)
+        self._met: dict[int, int] = {}
+
+    async def comes(self, person: int, said: int) -> None:
+        met = self._met.get(person, 0)
+        if met < len(self._moments) and said >= self._moments[met]:
+            self._met[person] = met + 1
+            with contextlib.suppress(TimeoutError):  # whoever's time was over comes no more
+                async with asyncio.timeout(60):
+                    await self._barrier.wait()
+
+
+async def talks(chats: Chats, chat: int, soak: Soak, most: int, until: float, meeting: Meeting) -> None:
     """One person who waits for each answer, and begins a new conversation now and then."""
     number = 0
     while soak.said < most and time.monotonic() < until:
+        await meeting.comes(chat, soak.said)
         soak.said += 1
         number += 1
         text = f"word {number} of {chat}: " + "lorem ipsum dolor sit amet " * (number % 20)
@@ -100,7 +119,8 @@ async def run(wanted: argparse.Namespace, soak: Soak) -> None:
     async with bench() as one:
         until = time.monotonic() + wanted.minutes * 60
         watching = asyncio.create_task(watches(one.daemon, soak))
-        await asyncio.gather(*(talks(one.chats, FIRST_CHAT + n, soak, wanted.messages, until) for n in range(wanted.people)))
+        meeting = Meeting(wanted.people, [part * wanted.warm for part in TOGETHER if part * wanted.warm < wanted.messages / 2])
+        await asyncio.gather(*(talks(one.chats, FIRST_CHAT + n, soak, wanted.messages, until, meeting) for n in range(wanted.people)))
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching
@@ -133,7 +153,8 @@ def page(wanted: argparse.Namespace, soak: Soak, load: float) -> str:
         "# The soak", "",
         (f"`python -m tests.faults.soak --messages {wanted.messages} --minutes {wanted.minutes:g} --people {wanted.people}` wrote this page on"
         f" {datetime.now(UTC):%Y-%m-%d}: {wanted.people} people talk with the"),
-        (f"real daemon over a loopback Telegram, each waits for the answer, and every {FRESH} messages they begin a new conversation. The machine"
+        (f"real daemon over a loopback Telegram, each waits for the answer, and every {FRESH} messages they begin a new conversation. In the warm-up all of"
+        " them speak at the same moment a few times, so that later chance meetings show no new connections. The machine"
         f" had {os.cpu_count()} cores and a load of {load:.1f}."), "",
         "| figure | wanted | seen | held |", "| --- | --- | --- | --- |",
         (f"| messages, lost | 100000, 0 | {soak.said}, {soak.lost} in {soak.readings[-1].seconds:.0f} s, {1e3 * soak.work / max(1, soak.said):.1f} ms of"
