@@ -154,7 +154,7 @@ def page(wanted: argparse.Namespace, soak: Soak, load: float) -> str:
         (f"`python -m tests.faults.soak --messages {wanted.messages} --minutes {wanted.minutes:g} --people {wanted.people}` wrote this page on"
         f" {datetime.now(UTC):%Y-%m-%d}: {wanted.people} people talk with the"),
         (f"real daemon over a loopback Telegram, each waits for the answer, and every {FRESH} messages they begin a new conversation. In the warm-up all of"
-        " them speak at the same moment a few times, so that later chance meetings show no new connections. The machine"
+        "\nthem speak at the same moment a few times, so that later chance meetings show no new connections. The machine"
         f" had {os.cpu_count()} cores and a load of {load:.1f}."), "",
         "| figure | wanted | seen | held |", "| --- | --- | --- | --- |",
         (f"| messages, lost | 100000, 0 | {soak.said}, {soak.lost} in {soak.readings[-1].seconds:.0f} s, {1e3 * soak.work / max(1, soak.said):.1f} ms of"
