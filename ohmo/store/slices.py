@@ -19,15 +19,17 @@ def sums(
     The slices follow ``key``, columns of an index, and begin behind the values ``after``; rows with equal keys are in the same slice."""
     columns, marks = ", ".join(key), ", ".join("?" * len(key))
     end = f"SELECT {columns} FROM {source} AND ({columns}) > ({marks}) ORDER BY {columns} LIMIT 1 OFFSET {size - 1}"
-    rest = f"SELECT {', '.join(groups)}, {numbers} FROM {source} AND ({columns}) > ({marks})"
+    slice_ = f"SELECT {', '.join(groups)}, {numbers} FROM {source} AND ({columns}) > ({marks})"
     grouped = f" GROUP BY {', '.join(groups)}"
     found: dict[Row, list[int]] = {}
-    start, more = tuple(after), True
-    while more:
+    start: tuple[Value, ...] | None = tuple(after)
+    while start is not None:
         ends = yield end, start
-        more = bool(ends)
-        rows = yield (f"{rest} AND ({columns}) <= ({marks}){grouped}", (*start, *ends[0])) if more else (rest + grouped, start)
-        start = tuple(ends[0]) if more else start
+        if ends:
+            rows = yield f"{slice_} AND ({columns}) <= ({marks}){grouped}", (*start, *ends[0])
+        else:  # the last one
+            rows = yield slice_ + grouped, start
+        start = tuple(ends[0]) if ends else None
         for row in rows:
             known = found.setdefault(tuple(row[: len(groups)]), [0] * (len(row) - len(groups)))
             known[:] = [old + int(new) for old, new in zip(known, row[len(groups) :], strict=True)]
