@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
+
+from channels.durable import settle
 
 _log = logging.getLogger(__name__)
 
@@ -96,8 +97,7 @@ class Lights:
 def _written(file: Path, lights: list[str]) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = file.with_suffix(".new")
-    with fresh.open("w", encoding="utf-8") as out:
-        json.dump(lights, out)
-        out.flush()
-        os.fsync(out.fileno())
-    fresh.replace(file)
+    with fresh.open("wb") as out:
+        out.write(json.dumps(lights).encode())
+        settle(out)
+    fresh.replace(file)  # the folder is not synced: that would double what a light costs, and a lost name only leaves an indicator on

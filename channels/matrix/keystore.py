@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from channels.durable import write_whole
 from channels.errors import AuthFailed, NotReady
 from channels.matrix.client_olm import Account, Hearing, Session, Speaking, Undecipherable
-from channels.matrix.private_files import private, write_private
+from channels.matrix.private_files import private
 from channels.record import record
 
 SCHEMA = """
@@ -104,7 +105,7 @@ class KeyStore:
                     raise AuthFailed(
                         f"{lock} is missing, and without it {path.name} cannot be read: put it back from a backup, or {_fresh(folder)}"
                     )
-                write_private(lock, secrets.token_hex(32))
+                write_whole(lock, secrets.token_hex(32))
             private(lock)
             key = lock.read_text().strip()
             if len(key) < 32:

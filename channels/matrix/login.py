@@ -9,10 +9,11 @@ import logging
 import secrets
 from pathlib import Path
 
+from channels.durable import write_whole
 from channels.errors import AuthFailed
 from channels.matrix.client import MatrixClient
 from channels.matrix.client_wire import SignedOut
-from channels.matrix.private_files import private, write_private
+from channels.matrix.private_files import private
 from channels.matrix.settings import MatrixSettings
 from channels.record import record
 
@@ -42,7 +43,7 @@ class Kept:
     def write(self, path: Path, whose: str) -> None:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_private(path, json.dumps({"whose": whose, "device": self.device, "token": self.token}))
+            write_whole(path, json.dumps({"whose": whose, "device": self.device, "token": self.token}))
         except OSError as error:
             raise AuthFailed(f"{path} cannot be written ({error.strerror}); it holds the device we are logged in as") from error
 

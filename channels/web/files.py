@@ -10,8 +10,8 @@ import secrets
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import BinaryIO
 
+from channels.durable import settle, take_place
 from channels.errors import Rejected
 
 _NAME = re.compile(r"[0-9a-f]{32}")
@@ -43,8 +43,8 @@ class Shelf:
                     if size > limit:
                         raise Rejected(f"the file is larger than {limit} bytes; send a smaller one")
                     await asyncio.to_thread(file.write, block)
-                await asyncio.to_thread(_settle, file)
-            await asyncio.to_thread(unfinished.replace, self._folder / name)
+                await asyncio.to_thread(settle, file)
+            await asyncio.to_thread(take_place, unfinished, self._folder / name)
         finally:
             unfinished.unlink(missing_ok=True)
         return name, size
@@ -63,9 +63,9 @@ class Shelf:
                 while block := original.read(_BLOCK):
                     digest.update(block)
                     copy.write(block)
-                _settle(copy)
+                settle(copy)
             name = digest.hexdigest()[:32]
-            unfinished.replace(self._folder / name)
+            take_place(unfinished, self._folder / name)
         except OSError as error:
             raise Rejected(f"{source.name} cannot be sent: {error.strerror or error}") from error
         finally:
@@ -86,8 +86,3 @@ def plain_name(name: str) -> str:
     """A file name without folders, control characters or leading dots; never empty."""
     last = re.split(r"[\\/]", name)[-1]
     return "".join(c for c in last if c.isprintable()).strip().lstrip(".")[:120] or "file"
-
-
-def _settle(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())

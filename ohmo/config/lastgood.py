@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from channels.contract import Manifest
+from channels.durable import write_whole
 from ohmo.config.home import Home, find_home
 from ohmo.config.load import Config, load
-from ohmo.config.writing import write_whole
 from ohmo.contracts.errors import ConfigError
 
 

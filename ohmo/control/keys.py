@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
 import threading
@@ -12,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from channels.durable import write_whole
 from ohmo.contracts.errors import ConfigError
 
 LINK_LIFE = 600.0  # seconds
@@ -82,7 +82,7 @@ class Keys:
             ended = {digest: until for digest, until in self._ended.items() if until > self._now()}
             ended[_digest(body)] = int(body.partition(".")[0])
             if self._ended_file is not None:
-                _write(self._ended_file, "".join(f"{until} {digest}\n" for digest, until in ended.items()))
+                write_whole(self._ended_file, "".join(f"{until} {digest}\n" for digest, until in ended.items()))
             self._ended = ended
 
     def is_token(self, token: str) -> bool:
@@ -104,7 +104,7 @@ def load_token(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; remove the file, the next start makes a new one") from error
     token = secrets.token_urlsafe(32)
-    _write(path, token + "\n")
+    write_whole(path, token + "\n")
     return token
 
 
@@ -118,15 +118,6 @@ def _read_ended(path: Path, now: float) -> dict[str, int]:
     return {
         digest: int(until) for until, _, digest in found if until.isascii() and until.isdigit() and len(until) < 19 and int(until) > now
     }
-
-
-def _write(path: Path, text: str) -> None:
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
 
 
 def _digest(code: str) -> str:

@@ -109,7 +109,7 @@ class Spill:
         os.fsync(self._file)
         os.close(self._file)
         self._file = None
-        os.replace(self._part, self._path)  # noqa: PTH105
+        os.replace(self._part, self._path)  # noqa: PTH105 - ``channels.durable`` would bring pathlib into every keeper
         return self._path
 
     def _straighten(self, cut: int) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from ohmo.config.writing import write_whole
+from channels.durable import write_whole
 from ohmo.service.contract import READY_WITHIN, STOP_WITHIN, Log, Plan, ServiceFailed, Standing, State
 
 _WRITTEN = ("starting", "running", "restarting", "stopped", "failed")

@@ -9,7 +9,7 @@ import plistlib
 from pathlib import Path
 from typing import Any
 
-from ohmo.config.writing import write_whole
+from channels.durable import write_whole
 from ohmo.service.background import Background
 from ohmo.service.contract import Log, Plan, Ran, Run, ServiceFailed, Standing
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from ohmo.config.writing import write_whole
+from channels.durable import write_whole
 
 WINDOW = 60.0  # seconds
 MOST = 3  # starts within the window after which the next one is a safe one

@@ -249,7 +249,7 @@ class Supervisor:
             "socket": self._environ.get("NOTIFY_SOCKET", ""),
         }  # fmt: skip
         unfinished = self._state.with_name(".service.state.new")
-        with suppress(OSError):
+        with suppress(OSError):  # not synced: a loss of power ends what it tells of
             unfinished.write_text(json.dumps(body), encoding="utf-8")
             unfinished.chmod(0o600)
             unfinished.replace(self._state)

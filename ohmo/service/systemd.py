@@ -8,8 +8,8 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from channels.durable import write_whole
 from ohmo.config.home import Home
-from ohmo.config.writing import write_whole
 from ohmo.service.contract import (
     NEVER_AGAIN,
     READY_WITHIN,

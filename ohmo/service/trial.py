@@ -12,8 +12,8 @@ from typing import Literal
 
 import structlog
 
+from channels.durable import write_whole
 from channels.record import record
-from ohmo.config.writing import write_whole
 from ohmo.service.undoing import SHOWN, Undoing, resume
 
 log = structlog.get_logger("ohmo.upgrade")

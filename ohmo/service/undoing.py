@@ -247,6 +247,7 @@ def form(database: Path) -> int:
 
 
 def _settle(path: Path) -> None:
+    """``channels.durable.settle_path``, once more: see above."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -64,7 +64,7 @@ class MarkFile:
             return
         told = {"boot": self._boot, "zero": mark.zero.timestamp(), "ahead": mark.ahead.total_seconds(), "until": mark.until.timestamp()}
         fresh = self._path.with_suffix(".new")
-        try:
+        try:  # not synced: a loss of power starts the machine anew, and of another start it says nothing
             fresh.write_text(json.dumps(told), encoding="utf-8")
             fresh.replace(self._path)
         except OSError as error:

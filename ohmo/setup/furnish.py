@@ -9,11 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from channels.durable import write_whole
 from channels.record import record
 from ohmo.config.envfile import env_file, read
 from ohmo.config.home import Home
 from ohmo.config.starter import AGENTS, SOUL, USER
-from ohmo.config.writing import write_whole
 from ohmo.contracts.errors import ConfigError
 from ohmo.setup.answers import Answers, config_text, from_json, to_json
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
+from channels.durable import settle, take_place
 from channels.record import record
 from ohmo.contracts.errors import StoreError
 from ohmo.store.inspection import PASSING, counts, problem, reading, version
@@ -124,8 +125,7 @@ def _make(home: Path, database: Path | None, path: Path, now: datetime, work: Pa
     if (wrong := wrong_with(draft)) is not None:
         raise BackupError(f"{path}: the copy is not what was copied ({wrong}); is the disk sound?")
     draft.chmod(0o600)
-    draft.replace(path)
-    _sync(path.parent)
+    take_place(draft, path)
     return Made(path, len(sums), rows, path.stat().st_size)
 
 
@@ -177,8 +177,7 @@ def _pack(stage: Path, draft: Path) -> None:
             tar.add(stage / MANIFEST, MANIFEST)
             for name in sorted(entry.name for entry in stage.iterdir() if entry.name != MANIFEST):
                 tar.add(stage / name, name)
-        raw.flush()
-        os.fsync(raw.fileno())
+        settle(raw)
 
 
 def wrong_with(path: Path) -> str | None:
@@ -292,11 +291,3 @@ def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         seen.add(member.name)
         cast("Any", tar).members.clear()  # else it keeps all of them in memory
         yield member
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

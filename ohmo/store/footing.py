@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, cast
 
+from channels.durable import replacing
 from channels.record import record
 
 _HEADER = struct.Struct("=IIIBBHIIIIIIII")  # WalIndexHdr of SQLite's wal.c, in this machine's byte order
@@ -36,17 +37,11 @@ def known_file(path: Path) -> Path:
 def remember(path: Path, life: str = "", lost: str = "") -> None:
     """``life``: a word that stands in the store's ``meta`` too while it is open; ``lost``: what a start has found and not yet mended.
     A disk that takes nothing leaves the mark as it was: a store that is whole opens without it."""
-    draft = known_file(path).with_name(known_file(path).name + ".new")
-    try:
-        clear(draft)
-        draft.touch(mode=0o600)
-        draft.write_text(json.dumps({"life": life, "lost": lost}), encoding="utf-8")
-        if known_file(path).is_dir():
-            clear(known_file(path))
-        draft.replace(known_file(path))
-    except OSError:
-        with suppress(OSError):
-            clear(draft)
+    known = known_file(path)
+    with suppress(OSError), replacing(known) as file:
+        file.write(json.dumps({"life": life, "lost": lost}).encode())
+        if known.is_dir():
+            clear(known)
 
 
 def clear(path: Path) -> None:

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
+from channels.durable import settle_path, take_place
 from channels.errors import Unavailable
 from channels.record import record
 from ohmo.failpoints import Failpoint
@@ -119,14 +120,8 @@ def into_place(draft: Path, path: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # closing would do it too, and keep silent when it fails
     if _log(draft).exists() and _log(draft).stat().st_size:
         raise OSError(errno.EIO, "its log could not be folded into it", str(draft))
-    with draft.open("rb") as file:
-        os.fsync(file.fileno())
-    draft.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    settle_path(draft)
+    take_place(draft, path)
 
 
 def bring_forward(path: Path, failpoint: Failpoint, migrations: Migrations) -> None:

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from channels.durable import settle_path, write_whole
 from channels.record import record
 from ohmo.failpoints import Failpoint, inert
 from ohmo.store.archive import DATABASE, MANIFEST, BackupError, unpack
@@ -44,7 +45,7 @@ def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = ine
         while aside.exists():
             aside = aside.with_name(aside.name + "-")
         _private(stage)
-        _write_journal(home, {"stage": stage.name, "aside": str(aside.relative_to(home))})
+        write_whole(home / JOURNAL, json.dumps({"stage": stage.name, "aside": str(aside.relative_to(home))}))
     except BackupError as error:
         shutil.rmtree(stage, ignore_errors=True)
         raise BackupError(f"{archive}: {error}; nothing was changed") from error
@@ -77,7 +78,8 @@ def finish_restore(home: Path, failpoint: Failpoint = inert) -> bool:
     except FileNotFoundError:
         for leftover in home.glob(".restore-*"):  # unpacked, but never begun
             shutil.rmtree(leftover, ignore_errors=True)
-        journal.with_name(f"{JOURNAL}.new").unlink(missing_ok=True)
+        for unfinished in home.glob(f".{JOURNAL}.*"):
+            unfinished.unlink(missing_ok=True)
         return False
     except ValueError as error:
         raise BackupError(f"{journal}: cannot be read; run ohmo restore again") from error
@@ -93,33 +95,13 @@ def finish_restore(home: Path, failpoint: Failpoint = inert) -> bool:
     shutil.rmtree(stage, ignore_errors=True)
     if not any(aside.iterdir()):
         aside.rmdir()
-    _sync(home)
+    settle_path(home)
     journal.unlink()
-    _sync(home)
+    settle_path(home)
     return True
 
 
 def _private(stage: Path) -> None:
     for entry in (stage, *stage.rglob("*")):
         entry.chmod(0o700 if entry.is_dir() else 0o600)
-        if entry.is_file():
-            with entry.open("rb") as file:
-                os.fsync(file.fileno())
-
-
-def _write_journal(home: Path, told: Mapping[str, str]) -> None:
-    draft = home / f"{JOURNAL}.new"
-    with draft.open("w", encoding="utf-8") as file:
-        json.dump(dict(told), file)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(home / JOURNAL)
-    _sync(home)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        settle_path(entry)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from channels.contract import Outbound
+from channels.durable import replacing
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words
@@ -83,12 +83,9 @@ class Brief:
 
 
 def _copied(path: Path, there: Path) -> Path:
-    fresh = there.with_name(f".{there.name[:200]}.new")
-    with path.open("rb") as source, fresh.open("wb") as out:
-        shutil.copyfileobj(source, out)
-        out.flush()
-        os.fsync(out.fileno())
-    return fresh.replace(there)
+    with path.open("rb") as source, replacing(there) as copy:
+        shutil.copyfileobj(source, copy)
+    return there
 
 
 TOOL = Brief

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from channels.durable import write_whole
 from channels.record import record
-from ohmo.config.writing import write_whole
 from ohmo.triage.compare import compare, input_of
 from ohmo.triage.facts import BadResults, CiRun, Reading
 from ohmo.triage.history import KEPT, Last, Past, read, written

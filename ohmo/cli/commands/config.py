@@ -78,9 +78,9 @@ def schema() -> None:
 @_file
 def edit(file: Path | None) -> None:
     """Edit a copy in $VISUAL or $EDITOR; it replaces the file only when nothing is wrong with it."""
+    from channels.durable import write_whole
     from ohmo.cli.house import settings
     from ohmo.config.home import find_home
-    from ohmo.config.writing import write_whole
     from ohmo.contracts.errors import ConfigError
     from ohmo.setup.answers import Answers, config_text
 

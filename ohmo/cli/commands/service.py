@@ -41,9 +41,9 @@ def _system(function: Callable[P, R]) -> Callable[P, R]:
 )
 def install(system: bool, manager: Kind | None) -> None:
     """Write the unit and enable it; starts nothing. Can be repeated."""
+    from channels.durable import write_whole
     from ohmo.config.envfile import env_file
     from ohmo.config.home import find_home
-    from ohmo.config.writing import write_whole
 
     found = _manager(system, manager)
     home = find_home(os.environ)

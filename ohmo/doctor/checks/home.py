@@ -6,10 +6,10 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from channels.durable import write_whole
 from ohmo.config import starter
 from ohmo.config.envfile import env_file, read
 from ohmo.config.home import FOLDERS
-from ohmo.config.writing import write_whole
 from ohmo.contracts.errors import ConfigError
 from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped, warning
 from ohmo.store.lock import network_file_system

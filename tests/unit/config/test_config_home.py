@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ohmo.config.home import Home, find_home
-from ohmo.config.writing import write_whole
 from ohmo.contracts.errors import ConfigError
 
 
@@ -54,13 +53,3 @@ def test_the_socket_is_where_the_note_says(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "ohmo.sock.path").write_text("/run/user/1/x.sock\n", encoding="utf-8")
     assert home.socket() == Path("/run/user/1/x.sock")
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    write_whole(path, "one")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with pytest.raises(UnicodeEncodeError):
-        write_whole(path, "two\ud800")
-    assert path.read_text(encoding="utf-8") == "one"
-    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]

@@ -199,7 +199,8 @@ def test_a_lock_that_is_a_folder_is_one_clear_line(tmp_path: Path) -> None:
 async def test_a_mark_that_cannot_be_written_keeps_no_store_closed(home: Path) -> None:
     before = known_file(home / "ohmo.db").read_text()
     remember(home / "config.yaml" / "ohmo.db", "x")  # no folder
-    (home / "ohmo.db-known.new").mkdir()
-    (home / "ohmo.db-known.new" / "x").touch()
+    known_file(home / "ohmo.db").unlink()
+    known_file(home / "ohmo.db").mkdir()
+    (known_file(home / "ohmo.db") / "x").touch()
     assert look(home) == Health("sound")
     assert known_file(home / "ohmo.db").read_text() != before

@@ -1,0 +1,57 @@
+"""Files that stand on the disk whole or not at all, also when the power fails: written beside their place, synced, renamed, the folder synced."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+_NAME = 100  # bytes of its name that an unfinished file shows: with more it could be longer than a name may be
+
+
+def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
+    """UTF-8. Raises OSError and leaves the old file as it was."""
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))
+        os.fchmod(file.fileno(), mode)  # the umask has no say
+
+
+@contextmanager
+def replacing(path: Path, mode: int = 0o600) -> Generator[BinaryIO]:
+    """A new file that takes the place of ``path`` when the block has ended well, and is gone otherwise. ``mode``: less the umask, open(2).
+
+    A process that is killed leaves ``.NAME.`` and eight characters, which ``ohmo doctor`` sweeps from the home. Raises OSError."""
+    shown = os.fsencode(path.name)[:_NAME].decode("utf-8", "ignore")
+    fresh = path.with_name(f".{shown}.{os.urandom(4).hex()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            settle(file)
+        take_place(fresh, path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def settle(file: BinaryIO) -> None:
+    """What was written is on the disk. Raises OSError."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def settle_path(path: Path) -> None:
+    """What a file holds, or which names a folder has, is on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def take_place(fresh: Path, path: Path) -> None:
+    """A settled file gets the name ``path``, and what had it before is gone. Raises OSError."""
+    fresh.replace(path)
+    settle_path(path.parent)
