@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -116,11 +116,24 @@ class Spent:
 
 @record
 class UsageTotal(Spent):
-    """Of one UTC day (YYYY-MM-DD) and model; ``person`` is empty where people are not told apart, and for what the house itself asked."""
+    """Of one UTC day (YYYY-MM-DD) and model; ``person`` is empty where people are not told apart, and for what the house itself asked.
+
+    ``channel`` and ``account``: where the person spoke, because an id means somebody only there."""
 
     day: str
     model: str
     person: str = ""
+    channel: str = ""
+    account: str = ""
+
+
+@record
+class Spender:
+    """Whose id stands in the books, and in which account of which channel."""
+
+    channel: str
+    account: str
+    person: str
 
 
 @record
@@ -205,6 +218,10 @@ class Reports(Protocol):
     async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None: ...
     async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
         """By day and model, and by person when asked for."""
+        ...
+
+    async def names(self, wanted: Collection[Spender], *, days: int = 30) -> dict[Spender, str]:
+        """What the platform called these people when they last spoke in a thread that spent something in these days; who is not known is left out."""
         ...
 
     async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:

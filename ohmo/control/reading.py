@@ -14,6 +14,7 @@ from ohmo.contracts.store import Ending
 from ohmo.control.answers import Refusal, answer, number, one_of
 from ohmo.control.encode import encode
 from ohmo.control.finding import Finding
+from ohmo.control.names import Names
 from ohmo.control.paging import MOST, following, mark_of, wish, words_in
 from ohmo.control.ports import Ports
 from ohmo.control.titles import Titles
@@ -28,6 +29,7 @@ class Reading:
         self._ports = ports
         self._titles = titles
         self._reports = ports.reports
+        self._names = Names(ports.reports, ports.people)
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -147,7 +149,7 @@ class Reading:
         return answer({"people": await self._ports.people.people()})
 
     async def usage(self, request: web.Request) -> web.Response:
-        """By day and model; ``by=person``: by person as well; ``by=thread``: the conversations that cost most, the dearest first."""
+        """By day and model; ``by=person``: by person as well, ``who`` and ``id`` as in ``Named``; ``by=thread``: the conversations that cost most, the dearest first."""
         by = one_of(request, "by", ("model", "person", "thread"))
         days = number(request, "days", 30, 3660)
         if by == "thread":
@@ -159,7 +161,11 @@ class Reading:
                     ]
                 }
             )
-        return answer({"usage": await self._reports.usage(days=days, by_person=by == "person")})
+        totals = await self._reports.usage(days=days, by_person=by == "person")
+        if by == "model":
+            return answer({"usage": totals})
+        named = await self._names.of(totals, days)
+        return answer({"usage": [{**_fields(total), "who": one.who, "id": one.id} for total, one in zip(totals, named, strict=True)]})
 
 
 def _channel(label: str, channel: ChannelStatus) -> Mapping[str, object]:

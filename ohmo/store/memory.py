@@ -5,28 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 from channels.contract import Address
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.looking import TurnCost
-from ohmo.contracts.reports import (
-    ArrivalInfo,
-    AuditReport,
-    Counts,
-    HistoryItem,
-    Spot,
-    StepInfo,
-    ThreadInfo,
-    ThreadTotal,
-    TurnUsage,
-    UsageTotal,
-    spot_of,
-)
+from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, StepInfo, ThreadInfo, spot_of
 from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, Lapsed, OutRow, PartState, PersonRow, PostRow, Ruling
 from ohmo.contracts.tool import Verdict
 from ohmo.store.approvals import lapsed_in
+from ohmo.store.memory_spending import ModelSpending
 from ohmo.store.memory_tables import Letter, Question, Thread
 from ohmo.store.memory_turns import ModelTurns
 
@@ -227,7 +216,7 @@ class ModelOutbox(ModelApprovals):
         return True
 
 
-class MemoryStore(ModelOutbox):
+class MemoryStore(ModelOutbox, ModelSpending):
     """Implements ``Store`` and ``Reports``. One process, nothing is kept."""
 
     async def turn_cost(self, thread: str, turn: str) -> TurnCost:
@@ -357,23 +346,6 @@ class MemoryStore(ModelOutbox):
 
     async def posts(self, ids: Sequence[str]) -> list[OutRow]:
         return [self.seen_post(self.tables.posts[one].row) for one in ids if one in self.tables.posts]
-
-    async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
-        totals = self.spending(self._first_day(days), lambda paid: (paid.day, paid.usage.model, paid.person if by_person else ""))
-        return [UsageTotal(*total, day=day, model=model, person=who) for (day, model, who), total in sorted(totals.items())]
-
-    async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
-        totals = self.spending(self._first_day(days), lambda paid: paid.thread)
-        found = [ThreadTotal(*total, thread=thread) for thread, total in totals.items()]
-        return sorted(found, key=lambda one: (-one.micro_usd, -one.tokens, one.thread))[:limit]
-
-    async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
-        first = "" if since is None else since.astimezone(UTC).date().isoformat()
-        totals = self.spending(first, lambda paid: (paid.thread, paid.turn, paid.usage.model))
-        return [TurnUsage(*total, turn=turn, model=model) for (where, turn, model), total in sorted(totals.items()) if where == thread]
-
-    def _first_day(self, days: int) -> str:
-        return (self.now.astimezone(UTC) - timedelta(days=days - 1)).date().isoformat()
 
     async def audit_report(self) -> AuditReport:
         endings = Counter(str(i.ending) for i in self.tables.inbox.values() if i.ending is not None)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from channels.contract import Address
-from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, ThreadInfo, ThreadTotal, TurnUsage, UsageTotal
+from ohmo.contracts.reports import (
+    ArrivalInfo,
+    AuditReport,
+    Counts,
+    HistoryItem,
+    Spender,
+    Spot,
+    ThreadInfo,
+    ThreadTotal,
+    TurnUsage,
+    UsageTotal,
+)
 from ohmo.contracts.store import OutRow
-from ohmo.store import listing, reports
+from ohmo.store import listing, naming, reports
 from ohmo.store.sparing import Sparing
 from ohmo.store.statements import Driver
 
@@ -56,6 +67,9 @@ class SqlReports:
 
     async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
         return await self._reader.read(lambda at: reports.usage(at, days, by_person), slow=True)
+
+    async def names(self, wanted: Collection[Spender], *, days: int = 30) -> dict[Spender, str]:
+        return await self._reader.read(lambda at: naming.names(at, wanted, days), slow=True)
 
     async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
         return await self._reader.read(lambda at: reports.thread_totals(at, days, limit), slow=True)

@@ -135,7 +135,7 @@ def last_delivery(channel: str, account: str) -> Op[datetime | None]:
     return instant(rows[0][0]) if rows else None
 
 
-def _first_day(at: Moment, days: int) -> str:
+def first_day(at: Moment, days: int) -> str:
     """Of so many UTC days up to this one."""
     return (instant(at.now) - timedelta(days=days - 1)).date().isoformat()
 
@@ -144,14 +144,21 @@ _SPENT = "COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), SUM(micr
 
 
 def _spent(at: Moment, days: int, *groups: str) -> Op[dict[Row, list[int]]]:
-    return sums("usage WHERE TRUE", ("day", "id"), (_first_day(at, days), ""), groups, _SPENT)
+    return sums("usage WHERE TRUE", ("day", "id"), (first_day(at, days), ""), groups, _SPENT)
+
+
+_SPEAKER = ("COALESCE(u.person, '')", "COALESCE(t.channel, '')", "COALESCE(t.account, '')")
+_PLACED = "usage u LEFT JOIN threads t ON t.thread = u.thread WHERE TRUE"
 
 
 def usage(at: Moment, days: int, by_person: bool) -> Op[list[UsageTotal]]:
-    found = yield from _spent(at, days, "day", "model", *(("COALESCE(person, '')",) if by_person else ()))
+    if not by_person:
+        found = yield from _spent(at, days, "day", "model")
+        return [UsageTotal(*numbers, day=day, model=from_column(model)) for (day, model), numbers in sorted(found.items())]
+    found = yield from sums(_PLACED, ("day", "id"), (first_day(at, days), ""), ("day", "model", *_SPEAKER), _SPENT)
     return [
-        UsageTotal(*numbers, day=day, model=from_column(model), person=from_column("".join(who)))
-        for (day, model, *who), numbers in sorted(found.items())
+        UsageTotal(*numbers, day=day, model=from_column(model), person=from_column(person), channel=channel, account=account)
+        for (day, model, person, channel, account), numbers in sorted(found.items())
     ]
 
 

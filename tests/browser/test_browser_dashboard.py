@@ -19,7 +19,7 @@ from playwright.async_api import Browser, BrowserContext, Page, Route, async_pla
 from channels.contract import Address, ChatId, Choice
 from ohmo.contracts.events import ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.messages import CallResult, ModelStep, ToolCall, ToolResult
-from ohmo.contracts.reports import UsageTotal
+from ohmo.contracts.reports import Spender, UsageTotal
 from ohmo.control.server import Doors
 from tests.browser.conftest import FLAGS
 from tests.browser.line import Line
@@ -315,15 +315,19 @@ async def test_what_nobody_allowed_in_time_is_run_from_the_thread(scene: Scene, 
 async def test_usage_is_drawn_by_day_model_and_person(scene: Scene, page: Page) -> None:
     scene.house.spent = [
         UsageTotal(2, 1000, 500, 0, 100, 30_000, day=TODAY, model="large", person="owner"),
-        UsageTotal(1, 100, 0, 0, 10, 1_000, day=TODAY, model="small", person="U1"),
+        UsageTotal(1, 100, 0, 0, 10, 1_000, day=TODAY, model="small", person="U1", channel="slack", account="T1"),
+        UsageTotal(1, 90, 0, 0, 9, 900, day=TODAY, model="small", person="U1", channel="discord", account="1"),
     ]
+    scene.house.called = {Spender("slack", "T1", "U1"): "Ada"}
     await page.goto(scene.url("usage"))
-    await expect(page.locator(".number").first).to_contain_text("$0.031")
+    await expect(page.locator(".number").first).to_contain_text("$0.032")
     await expect(page.locator(".legend li")).to_have_text(["large", "small"])
     await expect(page.locator("svg.chart .bar")).to_have_count(30)
-    await expect(page.locator("svg.chart .bar title").last).to_have_text(f"{TODAY}: $0.031")
+    await expect(page.locator("svg.chart .bar title").last).to_have_text(f"{TODAY}: $0.032")
     await page.get_by_role("button", name="By person").click()
-    await expect(page.locator(".legend li")).to_have_text(["owner", "U1"])
+    await expect(page.locator(".legend li")).to_have_text(["owner", "Ada", "discord:U1"])
+    people = page.locator("table", has_text="By person").locator("tbody th")
+    await expect(people).to_have_text(["owner", "Ada slack:U1", "discord:U1"])
     await page.get_by_label("Days").select_option("7")
     await expect(page.locator("svg.chart .bar")).to_have_count(7)
     await expect(page.locator("table").first).to_contain_text("large")

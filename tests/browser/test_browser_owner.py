@@ -237,7 +237,7 @@ async def test_an_answer_that_was_overtaken_is_not_drawn(page: Page, house: Smal
     assert len(held) == 2
     for route in held:
         async with page.expect_response("**/api/v1/usage?days=90**"):
-            await route.fulfill(json={"usage": [{**old, "person": "", "address": None, "thread": ""}]})
+            await route.fulfill(json={"usage": [{**old, "who": "the house", "id": "", "address": None, "thread": ""}]})
     await page.get_by_role("button", name="By person").click()  # drawn anew from what was read
     await page.get_by_role("button", name="By model").click()
     await expect(page.locator("#board .numbers-table").first).to_contain_text("large")

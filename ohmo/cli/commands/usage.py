@@ -23,7 +23,7 @@ def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:  # n
         return
     first: dict[str, Callable[[Row], object]] = {"DAY": lambda row: row["day"], "MODEL": lambda row: row["model"]}
     if by == "person":
-        first["PERSON"] = lambda row: row["person"] or "the house"
+        first |= {"PERSON": lambda row: row["who"], "ID": lambda row: row["id"] or "-"}
     if by == "thread":
         first = {"THREAD": lambda row: row["thread"] or "the house", "PLACE": _place, "TITLE": lambda row: row["title"]}
     columns: Columns = {

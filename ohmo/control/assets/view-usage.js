@@ -58,7 +58,7 @@ export class Usage extends Whole {
     const taken = this.rows.reduce((sum, row) => sum + row.input + row.cached + row.written, 0);
     const number = (label, text) => node("div", "number", node("b", "", text), node("span", "", label));
     const head = node("div", "numbers", number("cost", money(whole("cost"))), number("tokens", count(whole("tokens"))), number("calls", count(whole("calls"))), number("of the input from cache", taken ? `${Math.round((100 * cached) / taken)} %` : "–"));
-    const of = (row) => (this.by === "model" ? row.model : row.person || "the house");
+    const of = (row) => (this.by === "model" ? row.model : row.who);
     const sums = new Map();
     for (const row of this.rows) sums.set(of(row), (sums.get(of(row)) ?? 0) + value(row));
     const names = [...sums.keys()].sort((one, other) => sums.get(other) - sums.get(one));
@@ -94,13 +94,17 @@ export class Usage extends Whole {
 
   table(by, label) {
     const sums = new Map();
+    const ids = new Map(); // beside the names of people
     for (const row of this.rows) {
-      const name = row[by] || "the house";
+      const name = by === "model" ? row.model : row.who;
+      if (by === "person" && !name.includes(row.id)) ids.set(name, row.id);
       const sum = sums.get(name) ?? { calls: 0, input: 0, cached: 0, written: 0, output: 0, micro_usd: 0 };
       for (const key of Object.keys(sum)) sum[key] += row[key];
       sums.set(name, sum);
     }
-    return numbers(`By ${by}`, label, [...sums].sort(([, one], [, other]) => tokens(other) - tokens(one)));
+    const told = (name) => (ids.has(name) ? node("span", "", name, node("span", "place", ` ${ids.get(name)}`)) : name);
+    const rows = [...sums].sort(([, one], [, other]) => tokens(other) - tokens(one));
+    return numbers(`By ${by}`, label, rows.map(([name, sum]) => [told(name), sum]));
   }
 
   /** The conversations that cost most; each leads to its thread. */

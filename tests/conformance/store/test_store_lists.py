@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from store_words import CHAT, COMMAND, OTHER, Scene, ident, model, row, said
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.messages import Usage
-from ohmo.contracts.reports import Spot, spot_of
+from ohmo.contracts.reports import Spender, Spot, spot_of
 from ohmo.contracts.store import End, Hint
 
 
@@ -97,6 +98,27 @@ async def test_what_was_spent_is_told_by_person_and_by_turn(scene: Scene) -> Non
     totals = await scene.store.thread_totals()
     assert [(one.thread, one.calls, one.input, one.micro_usd) for one in totals] == [(other.thread, 1, 1, 900), (claim.thread, 2, 11, 330)]
     assert [one.thread for one in await scene.store.thread_totals(limit=1)] == [other.thread]
+
+
+async def test_people_with_one_id_in_two_channels_are_told_apart_and_named_as_they_spoke(scene: Scene) -> None:
+    two = Address("telegram", "bot", ChatId("7"))
+    for word, at, name in (("one", CHAT, "Ada Lovelace"), ("two", two, "Adam"), ("three", CHAT, "Ada King")):
+        heard = said(word, at=at)
+        await scene.hear(replace(heard, person=replace(heard.person, name=name)))
+        claim, work = await scene.begin()
+        await scene.store.finish(claim, work.turn, [model("x")], [], End("done"), usage=Usage("small", "turn", 10, 0, 0, 1, 300))
+    by_person = await scene.store.usage(by_person=True)
+    assert [(one.channel, one.account, one.person, one.calls) for one in by_person] == [
+        ("slack", "T1", "ada", 2),
+        ("telegram", "bot", "ada", 1),
+    ]
+    assert [(one.channel, one.person, one.calls) for one in await scene.store.usage()] == [("", "", 3)]
+    ada, adam = Spender("slack", "T1", "ada"), Spender("telegram", "bot", "ada")
+    nobody, elsewhere = Spender("slack", "T1", "eve"), Spender("slack", "T2", "ada")
+    assert await scene.store.names([ada, adam, nobody, elsewhere]) == {ada: "Ada King", adam: "Adam"}
+    assert await scene.store.names([adam]) == {adam: "Adam"}
+    scene.clock.tick(3 * 86_400)
+    assert await scene.store.names([ada], days=2) == {}
 
 
 async def test_the_oldest_that_waits_is_known_by_channel(scene: Scene) -> None:

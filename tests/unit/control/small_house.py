@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,6 +22,7 @@ from ohmo.contracts.reports import (
     AuditReport,
     Counts,
     HistoryItem,
+    Spender,
     Spot,
     StepInfo,
     ThreadInfo,
@@ -62,6 +63,8 @@ class SmallHouse:
         self.unavailable = 0
         self.counted: Counts | None = None
         self.spent: list[UsageTotal] = []
+        self.called: dict[Spender, str] = {}
+        self.looked_for: list[Collection[Spender]] = []
         self.log: Path | None = None
         self.hooks: Hooks | None = None
         self.on_message: Callable[[str, Inbound], Any] = lambda _thread, _inbound: None
@@ -107,7 +110,11 @@ class SmallHouse:
 
     async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
         rows = self.spent or [UsageTotal(1, 100, 50, 10, 20, 1500, day="2026-01-05", model="small-model", person="owner")]
-        return [row if by_person else replace(row, person="") for row in rows]
+        return [row if by_person else replace(row, person="", channel="", account="") for row in rows]
+
+    async def names(self, wanted: Collection[Spender], *, days: int = 30) -> dict[Spender, str]:
+        self.looked_for.append(wanted)
+        return {one: name for one, name in self.called.items() if one in wanted}
 
     async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
         found = [

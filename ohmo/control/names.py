@@ -1,0 +1,93 @@
+"""What the people are called whose ids stand in the books: as they were let in, else as the platform named them when they spoke."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from channels.record import record
+from ohmo.contracts.reports import Reports, Spender, UsageTotal
+from ohmo.control.ports import People
+
+_HOUSE, _OWNER = "the house", "owner"
+_KEPT = 10_000  # people; the oldest are forgotten and looked for again
+
+
+@record
+class Named:
+    """``who``: what tells these people apart, the name alone where that does. ``id``: ``CHANNEL:PERSON``, empty for the house."""
+
+    who: str
+    id: str
+
+
+class Names:
+    """Somebody who was looked for is not looked for again: found once and for all, not found until they have spent more."""
+
+    def __init__(self, reports: Reports, people: People) -> None:
+        self._reports, self._people = reports, people
+        self._known: dict[Spender, str] = {}
+        self._missed: dict[Spender, int] = {}  # with how many calls
+
+    async def of(self, totals: Sequence[UsageTotal], days: int) -> list[Named]:
+        """Of each of ``totals``, which are of these days."""
+        people = _at_home([_spender(total) for total in totals])
+        calls = Counter[Spender]()
+        for one, total in zip(people, totals, strict=True):
+            calls[one] += total.calls
+        names = {**await self._heard(calls, days), **await self._let_in()}
+        called = {one: names.get(one) or _only(one, names) for one in calls}
+        labels = _apart(called)
+        return [Named(labels[one], _id(one)) for one in people]
+
+    async def _let_in(self) -> dict[Spender, str]:
+        return {Spender(row.channel, row.account, row.person): row.name for row in await self._people.people() if row.name}
+
+    async def _heard(self, calls: Mapping[Spender, int], days: int) -> dict[Spender, str]:
+        unknown = [one for one, count in calls.items() if one.account and one not in self._known and count > self._missed.get(one, 0)]
+        if unknown:
+            found = await self._reports.names(unknown, days=days)
+            self._known.update(found)
+            self._missed.update({one: calls[one] for one in unknown if one not in found})
+            for full in (self._known, self._missed):
+                while len(full) > _KEPT:
+                    del full[next(iter(full))]
+        return self._known
+
+
+def _spender(total: UsageTotal) -> Spender:
+    """A job runs with the rights of ``CHANNEL:PERSON``, whatever the place of its thread."""
+    channel, colon, person = total.person.partition(":")
+    if colon and channel.isidentifier():  # "@ada:example.org" is an id of Matrix
+        return Spender(channel, total.account if channel == total.channel else "", person)
+    return Spender("", "", total.person) if total.person in ("", _OWNER) else Spender(total.channel, total.account, total.person)
+
+
+def _at_home(people: Sequence[Spender]) -> list[Spender]:
+    """Who is known to be of one account only is of that one everywhere."""
+    accounts: dict[tuple[str, str], set[str]] = {}
+    for one in people:
+        accounts.setdefault((one.channel, one.person), set()).add(one.account)
+    known = {key: "".join(found - {""}) for key, found in accounts.items() if len(found - {""}) == 1}
+    return [Spender(one.channel, one.account or known.get((one.channel, one.person), ""), one.person) for one in people]
+
+
+def _only(one: Spender, names: Mapping[Spender, str]) -> str:
+    """The name of somebody whose account is not known, when the id is that of one person only."""
+    found = [name for other, name in names.items() if (other.channel, other.person) == (one.channel, one.person)]
+    return found[0] if len(found) == 1 and not one.account else ""
+
+
+def _id(one: Spender) -> str:
+    return f"{one.channel}:{one.person}" if one.channel else one.person
+
+
+def _apart(called: Mapping[Spender, str]) -> dict[Spender, str]:
+    """With the id where a name is not theirs alone or could be taken for the house, and with the account where that is not enough either."""
+    plain = {one: name or _id(one) or _HOUSE for one, name in called.items()}
+    told = {one: f"{name} ({_id(one)})" if called[one] and _shared(name, plain.values()) else name for one, name in plain.items()}
+    return {one: f"{label} in {one.account}" if one.account and _shared(label, told.values()) else label for one, label in told.items()}
+
+
+def _shared(label: str, labels: Iterable[str]) -> bool:
+    return label in (_HOUSE, _OWNER) or list(labels).count(label) > 1

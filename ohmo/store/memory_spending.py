@@ -1,0 +1,49 @@
+"""The model's books: who spent what, where, and what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+
+from channels.contract import Inbound
+from ohmo.contracts.reports import Spender, ThreadTotal, TurnUsage, UsageTotal
+from ohmo.store.memory_tables import Model, Paid
+
+
+class ModelSpending(Model):
+    async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
+        def key(paid: Paid) -> tuple[str, str, str, str, str]:
+            one = self._spender(paid) if by_person else Spender("", "", "")
+            return paid.day, paid.usage.model, one.person, one.channel, one.account
+
+        return [
+            UsageTotal(*total, day=day, model=model, person=person, channel=channel, account=account)
+            for (day, model, person, channel, account), total in sorted(self.spending(self._first_day(days), key).items())
+        ]
+
+    async def names(self, wanted: Collection[Spender], *, days: int = 30) -> dict[Spender, str]:
+        found: dict[Spender, str] = {}
+        for paid in self.tables.usage.values():
+            one = self._spender(paid)
+            if one in wanted and paid.day >= self._first_day(days):
+                letters = [self.tables.inbox[place] for place in sorted(self.tables.inbox) if place[0] == paid.thread]
+                said = [i.arrival.person.name for i in letters if i.person == one.person and isinstance(i.arrival, Inbound)]
+                found.update({one: said[-1]} if said and said[-1] else {})
+        return found
+
+    async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
+        totals = self.spending(self._first_day(days), lambda paid: paid.thread)
+        found = [ThreadTotal(*total, thread=thread) for thread, total in totals.items()]
+        return sorted(found, key=lambda one: (-one.micro_usd, -one.tokens, one.thread))[:limit]
+
+    async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
+        first = "" if since is None else since.astimezone(UTC).date().isoformat()
+        totals = self.spending(first, lambda paid: (paid.thread, paid.turn, paid.usage.model))
+        return [TurnUsage(*total, turn=turn, model=model) for (where, turn, model), total in sorted(totals.items()) if where == thread]
+
+    def _spender(self, paid: Paid) -> Spender:
+        place = self.tables.threads[paid.thread].address
+        return Spender(place.channel, place.account, paid.person)
+
+    def _first_day(self, days: int) -> str:
+        return (self.now.astimezone(UTC) - timedelta(days=days - 1)).date().isoformat()

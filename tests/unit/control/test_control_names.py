@@ -1,0 +1,95 @@
+"""What people are called whose ids stand in the books."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ohmo.contracts.reports import Spender, UsageTotal
+from ohmo.contracts.store import PersonRow
+from ohmo.control.names import Names
+from tests.unit.control.small_house import SmallHouse
+
+ONE = UsageTotal(1, 100, 50, 10, 20, 1500, day="2026-01-05", model="small")
+
+
+def spent(channel: str, person: str, account: str = "T1", calls: int = 1) -> UsageTotal:
+    return replace(ONE, channel=channel, account=account, person=person, calls=calls)
+
+
+@pytest.fixture
+def house() -> SmallHouse:
+    return SmallHouse()
+
+
+@pytest.fixture
+def names(house: SmallHouse) -> Names:
+    return Names(house, house)
+
+
+async def told(names: Names, *totals: UsageTotal) -> list[tuple[str, str]]:
+    return [(one.who, one.id) for one in await names.of(totals, 30)]
+
+
+async def test_who_was_let_in_is_called_so_and_who_spoke_as_the_platform_says(house: SmallHouse, names: Names) -> None:
+    house.persons.append(PersonRow("slack", "T1", "U1", "Ada", "user"))
+    house.called = {Spender("slack", "T1", "U1"): "ada.l", Spender("slack", "T1", "U2"): "Grace"}
+    found = await told(
+        names, spent("slack", "U1"), spent("slack", "U2"), spent("slack", "U3"), spent("web", "owner", "local"), spent("", "", "")
+    )
+    assert found == [("Ada", "slack:U1"), ("Grace", "slack:U2"), ("slack:U3", "slack:U3"), ("owner", "owner"), ("the house", "")]
+
+
+async def test_one_id_in_two_channels_is_two_people(house: SmallHouse, names: Names) -> None:
+    house.persons.append(PersonRow("telegram", "bot", "42", "Ada", "user"))
+    assert await told(names, spent("telegram", "42", "bot"), spent("discord", "42", "1")) == [
+        ("Ada", "telegram:42"),
+        ("discord:42", "discord:42"),
+    ]
+
+
+async def test_a_name_that_two_people_bear_stands_with_their_ids(house: SmallHouse, names: Names) -> None:
+    house.called = {
+        Spender("slack", "T1", "U1"): "Ada",
+        Spender("slack", "T2", "U1"): "Ada",
+        Spender("discord", "1", "9"): "Ada",
+        Spender("slack", "T1", "U3"): "owner",
+        Spender("slack", "T1", "U4"): "the house",
+    }
+    found = await told(
+        names, spent("slack", "U1"), spent("slack", "U1", "T2"), spent("discord", "9", "1"), spent("slack", "U3"), spent("slack", "U4")
+    )
+    assert [who for who, _ in found] == [
+        "Ada (slack:U1) in T1",
+        "Ada (slack:U1) in T2",
+        "Ada (discord:9)",
+        "owner (slack:U3)",
+        "the house (slack:U4)",
+    ]
+
+
+async def test_a_job_spends_for_the_person_who_made_it_wherever_it_runs(house: SmallHouse, names: Names) -> None:
+    house.persons.append(PersonRow("slack", "T1", "U2", "Grace", "user"))
+    house.called = {Spender("slack", "T1", "U1"): "Ada", Spender("matrix", "@bot:x", "@ada:example.org"): "Ada of Matrix"}
+    found = await told(
+        names, spent("slack", "U1"), spent("house", "slack:U1", "local"), spent("house", "slack:U2", "local"), spent("house", "hook:ci", "local"),
+        spent("matrix", "@ada:example.org", "@bot:x"), spent("slack", "slack:U1"),
+    )  # fmt: skip
+    ada = ("Ada", "slack:U1")
+    assert found == [ada, ada, ("Grace", "slack:U2"), ("hook:ci", "hook:ci"), ("Ada of Matrix", "matrix:@ada:example.org"), ada]
+
+
+async def test_a_job_of_an_id_that_two_accounts_know_is_nobodys_by_name(house: SmallHouse, names: Names) -> None:
+    house.persons += [PersonRow("slack", "T1", "U1", "Ada", "user"), PersonRow("slack", "T2", "U1", "Bob", "user")]
+    assert await told(names, spent("house", "slack:U1", "local")) == [("slack:U1", "slack:U1")]
+
+
+async def test_nobody_is_looked_for_twice_before_they_have_spent_more(house: SmallHouse, names: Names) -> None:
+    house.called = {Spender("slack", "T1", "U1"): "Ada"}
+    for _ in range(3):
+        await told(names, spent("slack", "U1"), spent("slack", "U2"))
+    assert house.looked_for == [[Spender("slack", "T1", "U1"), Spender("slack", "T1", "U2")]]
+    house.called[Spender("slack", "T1", "U2")] = "Grace"
+    assert await told(names, spent("slack", "U1"), spent("slack", "U2", calls=2)) == [("Ada", "slack:U1"), ("Grace", "slack:U2")]
+    assert house.looked_for[1:] == [[Spender("slack", "T1", "U2")]]
