@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,13 +11,14 @@ from typing import cast
 import ohmo
 from channels.record import record
 from channels.registry import DuplicateChannel, discover
-from ohmo.config.home import Home, find_home
+from ohmo.config.home import find_home
 from ohmo.config.load import load
 from ohmo.contracts.errors import ConfigError, OhmoError
 from ohmo.discovery import scan
 from ohmo.doctor.contract import Check, Finding, Ground, Json, Kept, problem, skipped
 from ohmo.doctor.machine import Machine
 from ohmo.service.undoing import FOLDER, Undoing
+from ohmo.store.lock import holder, is_held
 
 
 @record
@@ -62,26 +61,10 @@ def survey(
     undoing = Undoing(Path(ohmo.__file__).parents[1].with_name(FOLDER))
     return Ground(
         home=home, environ=environ, config=config, mistakes=mistakes, manifests=manifests, broken=broken, ask=functools.cache(ask),
-        holder=holder(home), machine=machine or Machine(), now=now or datetime.now(UTC), version=ohmo.__version__, kept=kept(),
+        holder=str(holder(home.lock) or "unknown") if is_held(home.lock, unclear=False) else None,
+        machine=machine or Machine(), now=now or datetime.now(UTC), version=ohmo.__version__, kept=kept(),
         upgrade=undoing.stage() if undoing.alone() else "",
     )  # fmt: skip
-
-
-def holder(home: Home) -> str | None:
-    """The pid of whoever holds the lock of the home; None when nobody does."""
-    try:
-        descriptor = os.open(home.lock, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    return None
 
 
 def examine(ground: Ground, *, live: bool = False, only: Sequence[str] = ()) -> list[Result]:

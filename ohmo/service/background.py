@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -10,40 +9,14 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, cast
 
 from channels.durable import write_whole
 from ohmo.service.contract import READY_WITHIN, STOP_WITHIN, Log, Plan, ServiceFailed, Standing, State
+from ohmo.store.lock import holder, is_held
 
 _WRITTEN = ("starting", "running", "restarting", "stopped", "failed")
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
-
-
-def held(lock: Path) -> bool:
-    """Whether somebody holds this lock file; the kernel lets go when its holder dies."""
-    try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def holder(lock: Path) -> int | None:
-    """The process that holds this lock file and wrote its number into it; None: nobody does, or it did not write one."""
-    if not held(lock):
-        return None
-    try:
-        pid = int(lock.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return None
-    return pid if pid > 1 else None
 
 
 class Background:
@@ -146,7 +119,7 @@ class Background:
         return Log(file=self._plan.home.root / "logs" / "service.log")
 
     def supervised(self) -> bool:
-        return held(self._lock)
+        return is_held(self._lock, unclear=False)
 
     def wait_until_ready(self, alive: Callable[[], bool] = lambda: True) -> None:
         """``alive``: whether whoever should make it ready is still there."""

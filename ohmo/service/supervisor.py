@@ -5,7 +5,6 @@ daemon behaves here as it does under systemd."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -25,6 +24,7 @@ from channels.record import record
 from ohmo.processes.family import adopt_orphans
 from ohmo.processes.sealed import seal
 from ohmo.service.contract import NEVER_AGAIN, STOP_WITHIN, WATCHDOG, reason_in
+from ohmo.store.lock import holder, take
 
 FINAL = (0, *NEVER_AGAIN)  # exit codes after which another start would end the same way, or nobody wants one
 _LOG_SIZE = 5 * 1024 * 1024  # bytes of service.log; one older file is kept
@@ -111,19 +111,11 @@ class Supervisor:
 
     def _orphan(self) -> tuple[int, str] | None:
         """A daemon of a supervisor that was killed: its pid and where it speaks. Linux only; elsewhere it is found running and left alone."""
-        try:
-            descriptor = os.open(self._home / "lock", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if (pid := holder(self._home / "lock")) is not None:
             with suppress(OSError, ValueError, KeyError, TypeError):
-                pid, told = int(os.pread(descriptor, 32, 0)), json.loads(self._state.read_text(encoding="utf-8"))
+                told = json.loads(self._state.read_text(encoding="utf-8"))
                 if told["daemon"] == pid and told["socket"].startswith("@"):
                     return pid, told["socket"]
-        finally:
-            os.close(descriptor)
         return None
 
     def _adopt(self, pid: int) -> None:
@@ -295,9 +287,7 @@ def main(arguments: Sequence[str]) -> int:
     for folder in (home, home / "run", home / "logs"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(home / "run" / "service.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not take(lock):
         return 75
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)

@@ -270,15 +270,15 @@ def _locked(lock: Path, kind: int) -> int | None:
 
 
 def _held(home: Path) -> bool:
-    """Whether a daemon runs there."""
+    """Whether a daemon runs there: ``ohmo.store.lock.is_held``, once more."""
     try:
         with as_owner(home):
-            descriptor = os.open(home / "lock", os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(home / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     with closing(os.fdopen(descriptor)):
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
     return False

@@ -106,7 +106,7 @@ def _make(home: Path, database: Path | None, path: Path, now: datetime, work: Pa
     stage = work / "stage"
     stage.mkdir()
     rows: dict[str, int] = {}
-    at_rest = not is_held(home)
+    at_rest = not is_held(home / "lock", unclear=True)
     if database is not None and database.exists():
         with closing(reading(database)) as source:
             source.execute(PASSING)  # the copy is written with as much
@@ -116,7 +116,7 @@ def _make(home: Path, database: Path | None, path: Path, now: datetime, work: Pa
     for name in (*FILES, *FOLDERS, *((MEDIA,) if media else ())):
         _take(home / name, stage / name)
     sums = {str(found.relative_to(stage)): _entry(found) for found in sorted(stage.rglob("*")) if found.is_file()}
-    at_rest = at_rest and not is_held(home)
+    at_rest = at_rest and not is_held(home / "lock", unclear=True)
     told = {"format": FORMAT, "made": now.isoformat(), "ohmo": ohmo, "media": media, "at_rest": at_rest, "rows": rows, "files": sums}
     (stage / MANIFEST).write_text(json.dumps(told, indent=1, sort_keys=True), encoding="utf-8")
     draft = work / "draft"

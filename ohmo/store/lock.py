@@ -1,4 +1,4 @@
-"""One instance per home, kept by the kernel: the lock dies with its process, whatever kills it."""
+"""One instance per home, and whatever else only one process may be: kept by the kernel, a lock dies with its process, whatever kills it."""
 
 from __future__ import annotations
 
@@ -59,8 +59,9 @@ def _open(lock: Path) -> int:
         raise ConfigError(f"{lock}: cannot be used as a lock ({error.strerror}); move it away, ohmo makes a new one") from error
 
 
-def _lock(descriptor: int, sleep: Callable[[float], object]) -> bool:
-    """False: another process owns it. One that only looks (``is_held``) has it for less than a millisecond: that is waited for."""
+def take(descriptor: int, sleep: Callable[[float], object] = time.sleep) -> bool:
+    """The lock of an open file, until that is closed. False: another process owns it. One that only looks (``is_held``) has it for less than a
+    millisecond: that is waited for."""
     for pause in (0.02, 0.05, 0.0):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -78,7 +79,7 @@ def hold_home(home: Path, sleep: Callable[[float], object] = time.sleep) -> Gene
     refuse_network_file_system(home)
     descriptor = _open(home / "lock")
     try:
-        if not _lock(descriptor, sleep):
+        if not take(descriptor, sleep):
             pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
             raise HomeTaken(f"{home}: another ohmo (pid {pid}) owns this home; stop it, or choose another OHMO_HOME")
         os.ftruncate(descriptor, 0)
@@ -88,19 +89,33 @@ def hold_home(home: Path, sleep: Callable[[float], object] = time.sleep) -> Gene
         os.close(descriptor)  # the file stays: removing it would let two processes lock two files of one name
 
 
-def is_held(home: Path) -> bool:
-    """Whether somebody owns ``home`` at this moment; what cannot be looked at counts as held."""
+def is_held(lock: Path, *, unclear: bool) -> bool:
+    """Whether somebody owns this lock file at this moment. Looking shares it: two who look do not take each other for its owner.
+    ``unclear``: the answer for one that is there and cannot be looked at."""
     try:
-        descriptor = os.open(home / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
     except OSError:
-        return True
+        return unclear
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return True
+    except OSError:
+        return unclear
     else:
         return False
     finally:
         os.close(descriptor)
+
+
+def holder(lock: Path) -> int | None:
+    """The process that owns this lock file and wrote its number into it; None: nobody does, it did not write one, or it cannot be read."""
+    if not is_held(lock, unclear=False):
+        return None
+    try:
+        pid = int(lock.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+    return pid if pid > 1 else None

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ohmo.service.background import held
+from ohmo.store.lock import is_held
 
 DAEMON = """
 import fcntl, os, signal, socket, sys, time, faulthandler
@@ -97,7 +97,7 @@ class Kept:
             if one.poll() is None:
                 one.kill()
             one.wait()
-        if (daemon := self.state().get("daemon")) and held(self.home / "lock"):
+        if (daemon := self.state().get("daemon")) and is_held(self.home / "lock", unclear=False):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(daemon, signal.SIGKILL)
 

@@ -19,10 +19,10 @@ def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every com
     from ohmo.cli.client import Client
     from ohmo.cli.show import clean
     from ohmo.config.home import Home, find_home
-    from ohmo.service.background import held
     from ohmo.service.choice import Machine, choose, run_command
     from ohmo.service.systemd import SYSTEM_HOME
     from ohmo.service.upgrading import Connection, Parts, Upgrade, UpgradeFailed
+    from ohmo.store.lock import is_held
 
     site, installer = _installation()
     wheel = Path(what)
@@ -30,7 +30,7 @@ def COMMAND(what: str, system: bool) -> None:  # noqa: N802 - the name every com
     home = Home(SYSTEM_HOME / ".ohmo") if system else find_home(os.environ)
     service = choose(Machine(sys.platform, Path("/"), os.environ, os.geteuid()), Path(sys.executable), home, system=system)
     runs = service.installed() and service.standing().state in ("running", "starting", "restarting")
-    if not runs and held(home.lock):
+    if not runs and is_held(home.lock, unclear=False):
         raise click.ClickException("ohmo runs here, started by hand; stop it first, then upgrade")
 
     def install(owned: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ohmo.contracts.errors import ConfigError, HomeTaken
-from ohmo.store.lock import hold_home, is_held, network_file_system
+from ohmo.store.lock import hold_home, holder, is_held, network_file_system
 
 HOLDER = """
 import sys, time
@@ -48,13 +48,24 @@ def test_a_lock_dies_with_its_process(home: Path) -> None:
 
 
 def test_one_that_only_looks_keeps_nobody_out(home: Path) -> None:
+    lock = home / "lock"
     with hold_home(home):
-        assert is_held(home)
-    assert not is_held(home)
-    looking = os.open(home / "lock", os.O_RDONLY)
+        assert is_held(lock, unclear=False)
+        assert holder(lock) == os.getpid()
+    assert not is_held(lock, unclear=True)
+    assert holder(lock) is None
+    looking = os.open(lock, os.O_RDONLY)
     fcntl.flock(looking, fcntl.LOCK_SH)  # as is_held does for a moment
+    assert not is_held(lock, unclear=True), "two who look do not take each other for the owner"
     with hold_home(home, sleep=lambda _: os.close(looking)):
-        assert is_held(home)
+        assert is_held(lock, unclear=False)
+
+
+@pytest.mark.parametrize("unclear", [False, True])
+def test_whoever_looks_says_what_a_lock_means_that_cannot_be_looked_at(tmp_path: Path, unclear: bool) -> None:
+    assert not is_held(tmp_path / "lock", unclear=unclear), "nobody holds what is not there"
+    (tmp_path / "lock").symlink_to(tmp_path)
+    assert is_held(tmp_path / "lock", unclear=unclear) is unclear
 
 
 MOUNTS = """22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
