@@ -12,6 +12,7 @@ from channels.contract import Manifest
 from channels.registry import DuplicateChannel, discover
 from ohmo.cli.show import clean
 from ohmo.config.envfile import environment
+from ohmo.config.home import find_home
 from ohmo.config.load import Config, load
 from ohmo.contracts.errors import ConfigError
 
@@ -30,6 +31,12 @@ def manifests() -> Mapping[str, Manifest]:
 def surroundings() -> dict[str, str]:
     """The environment, and what ``$OHMO_HOME/.env`` adds to it. Raises ConfigError."""
     return environment(os.environ)
+
+
+def of_a_service(environ: Mapping[str, str]) -> dict[str, str]:
+    """What a service knows, which nobody's shell starts: the paths, and ``$OHMO_HOME/.env``. Raises ConfigError."""
+    paths = {"PATH": environ.get("PATH", ""), "HOME": environ.get("HOME", ""), "OHMO_HOME": str(find_home(environ).root)}
+    return environment(paths)
 
 
 def settings(file: Path | None = None, profile: str | None = None) -> Config:

@@ -17,6 +17,7 @@ from channels.record import record
 from channels.registry import discover
 from channels.setup import Ask, Setup
 from ohmo.cli.client import connect
+from ohmo.cli.house import of_a_service
 from ohmo.config.envfile import environment
 from ohmo.config.home import Home, find_home
 from ohmo.config.load import Config, load
@@ -55,7 +56,8 @@ class Wizard:
         self._manifests: Mapping[str, Manifest] = discover().manifests
 
     def run(self, wishes: Wishes, *, test: bool, service: bool | None, deaf: bool = False) -> int:
-        """0; 1 when the files stand but a test failed. ``deaf``: nobody can be asked, though nothing says that nothing should be."""
+        """0; 1 when the files stand but a test failed, or the service that was asked for would not start. ``deaf``: nobody can be asked, though
+        nothing says that nothing should be."""
         home = find_home(self._environ)
         taken = self._taken_over(home, wishes)
         self._refuse_foreign(home, taken)
@@ -76,12 +78,12 @@ class Wizard:
         for line in taken.told if taken is not None else ():
             click.echo(f"note    {line}")
         fine = self._tested(home, answers) if test else True
-        self._service(service)
+        fine = self._service(service) and fine
         if absent := self._absent(answers):
             click.echo(f"next    put {', '.join(absent)} into {home.root / '.env'} (NAME=value lines, chmod 600) or into the environment")
         for line in after:
             click.echo(f"next    {line}")
-        runs = service or connect(None, self._environ).probe("/healthz")
+        runs = connect(None, self._environ).probe("/healthz")
         click.echo(
             "next    ohmo status (it runs, and takes this over within seconds)" if runs else "next    ohmo config check, then ohmo run"
         )
@@ -306,11 +308,27 @@ class Wizard:
                 click.echo(f"failed  {one.finding.text}\n        {one.finding.next}")
         return fine
 
-    def _service(self, wanted: bool | None) -> None:
-        if wanted is None:
-            wanted = self._asking and click.confirm("Install and start the service, so that ohmo is always on?", default=False)
-        if not wanted:
-            return
+    def _service(self, wanted: bool | None) -> bool:
+        """Nothing is installed, started or offered that would not start with this configuration; False: though it was wanted."""
+        if wanted is False or (wanted is None and not self._asking):
+            return True
+        if hindered := self._hindered():
+            mark, then = "failed" if wanted else "note", "mend it, then: ohmo service install && ohmo service start"
+            click.echo(f"{mark:7} the service is left as it is, because it would not start: {hindered}; {then}")
+            return not wanted
+        if wanted or click.confirm("Install and start the service, so that ohmo is always on?", default=False):
+            self._serve()
+        return True
+
+    def _hindered(self) -> str:
+        """Why a service would not start with this configuration, the first reason; empty: it would."""
+        try:
+            load(environ=of_a_service(self._environ), manifests=self._manifests)
+        except ConfigError as error:
+            return str(error).partition("\n")[0]
+        return ""
+
+    def _serve(self) -> None:
         for verb in ("install", "start"):
             done = subprocess.run([sys.executable, "-P", "-m", "ohmo", "service", verb], check=False)  # noqa: S603 - our own command
             if done.returncode != 0:

@@ -208,7 +208,6 @@ def _line(found: Manager, standing: Standing) -> str:
 
 def _advice(system: bool) -> list[str]:
     """What a person who installs a service has to know on this machine."""
-    from ohmo.config.envfile import environment
     from ohmo.config.home import find_home
     from ohmo.contracts.errors import ConfigError
     from ohmo.service.choice import Machine
@@ -217,12 +216,11 @@ def _advice(system: bool) -> list[str]:
         return ["tokens: NAME=value lines in /etc/ohmo/env (root, mode 600), configuration in /var/lib/ohmo/.ohmo/config.yaml"]
     said: list[str] = []
     home = find_home(os.environ)
-    shell_only = {"PATH": os.environ.get("PATH", ""), "HOME": os.environ.get("HOME", ""), "OHMO_HOME": str(home.root)}
     try:
-        from ohmo.cli.house import manifests
+        from ohmo.cli.house import manifests, of_a_service
         from ohmo.config.load import load
 
-        service = environment(shell_only)
+        service = of_a_service(os.environ)
         load(environ=service, manifests=manifests())
         hidden = [name for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY") if os.environ.get(name) and name not in service]
         said += [f"note: {name} is set in this shell, but the service does not see it; write it into {home.root}/.env" for name in hidden]

@@ -329,6 +329,33 @@ def test_the_service_is_installed_and_started_when_asked(home: Path) -> None:
     assert gone.returncode == 0, gone.stdout + gone.stderr
 
 
+def test_a_service_that_would_not_start_is_neither_installed_nor_offered(home: Path) -> None:
+    assert init(home, "--yes", "--no-test", "--provider", "offline").returncode == 0
+    config = home / "config.yaml"
+    right = config.read_text()
+    config.write_text(f"{right}chanels: {{}}\n")
+    for _ in range(2):
+        said = init(home, "--yes", "--no-test", "--service")
+        lines = [line for line in said.stdout.splitlines() if "the service is" in line]
+        assert (said.returncode, said.stderr, len(lines)) == (1, "", 1), said.stdout + said.stderr
+        assert lines[0].startswith("failed  the service is left as it is, because it would not start: config.yaml:")
+        assert "chanels: unknown key, did you mean channels?" in lines[0]
+        assert lines[0].endswith("mend it, then: ohmo service install && ohmo service start")
+        assert not (home / "run" / "service.json").exists()
+    assert init(home, "--yes", "--no-test", "--no-service").returncode == 0
+    code, heard = at_a_terminal(home, (b"platforms", ""))  # nobody is asked about a service
+    assert code == 0, heard.decode()
+    assert b"note    the service is left as it is" in heard
+
+
+def test_a_token_that_only_this_shell_knows_is_said_before_a_service_is_made(home: Path) -> None:
+    said = init(home, "--yes", "--no-test", "--channel", "telegram", "--service", TELEGRAM_TOKEN=TOKEN)
+    assert said.returncode == 1
+    assert "failed  the service is left as it is" in said.stdout
+    assert "TELEGRAM_TOKEN" in said.stdout.partition("would not start: ")[2].splitlines()[0]
+    assert not (home / "run" / "service.json").exists()
+
+
 def test_answers_in_a_pipe_are_not_dropped_without_a_word(home: Path) -> None:
     said = subprocess.run(
         [sys.executable, "-m", "ohmo", "init", "--no-test"], input="offline\ntelegram\n", capture_output=True, text=True, timeout=60, check=True, cwd=ROOT,
