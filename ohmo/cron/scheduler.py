@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 import structlog
@@ -19,21 +18,19 @@ from ohmo.contracts.cron import JobRow, Jobs, OccurrenceRow, Passed
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.store import Hint
 from ohmo.cron.alarm import Alarm
+from ohmo.cron.catching_up import NEVER, CatchingUp, begins, full
 from ohmo.cron.desk import CronDesk, Publish
 from ohmo.cron.incidents import Incidents
-from ohmo.cron.late import Verdict, judge, slots
+from ohmo.cron.late import Verdict
 from ohmo.cron.times import after, unreadable
 from ohmo.cron.wakes import wake_of
 from ohmo.failpoints import Failpoint
 
 log = structlog.get_logger("ohmo.cron")
 JUMP = 5.0  # seconds the wall clock may differ from the steady one before it counts as set
-SPREAD = timedelta(minutes=10)  # over which runs are caught up
-AT_ONCE = 2  # of them
 QUEUED = 10  # runs of one job that may wait behind each other
 LATELY = timedelta(minutes=10)  # for so long a run that began late is told as lag
 AGAIN = 1.0  # seconds until a store that was away is asked again
-NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @record
@@ -58,12 +55,8 @@ class Scheduler:
     def __init__(self, parts: SchedulerParts) -> None:
         self._parts = parts
         self._changed = asyncio.Event()
-        self._awake = NEVER  # slots since then are on time, however busy this machine is
         self._looked = (NEVER, 0.0)  # the wall clock and the steady one at the last look
-        self._admitted: dict[tuple[str, datetime], datetime] = {}  # what is caught up -> not before
-        self._spacing, self._catch_up = timedelta(), NEVER  # between their starts; when the next one may
-        # (job, its revision) -> what lay ahead when the clock was set back: all before was dealt with
-        self._dealt: dict[tuple[str, int], datetime] = {}
+        self._catching_up = CatchingUp()
         self._claimed: set[tuple[str, datetime]] | None = None
         self._over: list[str] = []  # jobs whose runs are to be looked at
         self._lag, self._lagged = 0.0, NEVER
@@ -117,8 +110,8 @@ class Scheduler:
         claimed = await parts.jobs.claimed()
         self._ended(rows, claimed)
         times = await self._fire_due(rows, claimed, now)
-        begins = [self._begins(row, row.next_at) for row in rows if row.enabled and row.next_at is not None]
-        self._next = min((at for at in begins if at > now), default=None)
+        coming = [begins(row, row.next_at) for row in rows if row.enabled and row.next_at is not None]
+        self._next = min((at for at in coming if at > now), default=None)
         times += await self._review(rows, min(times, default=None))
         retry = await parts.incidents.retry(now)
         return min([*times, *([retry] if retry is not None else [])], default=None)
@@ -143,17 +136,17 @@ class Scheduler:
         for row in rows:
             if not row.enabled or row.next_at is None:
                 continue
-            at = self._begins(row, row.next_at)
+            at = begins(row, row.next_at)
             if at > now:
                 times.append(at)
             else:
-                (on_time if at >= self._awake else late).append((row, row.next_at))
+                (late if self._catching_up.late(row, row.next_at) else on_time).append((row, row.next_at))
         fires = [self._fire(row, due, [one for one in claimed if one.job == row.job], "schedule", now) for row, due in on_time]
         for found in await asyncio.gather(*fires, return_exceptions=True):
             if isinstance(found, BaseException):
                 raise found
             times.append(found)
-        verdicts = {row.job: self._judged(row, now) for row, due in late if (row.job, due) not in self._admitted}
+        verdicts = {row.job: self._catching_up.judged(row, now) for row, due in late if not self._catching_up.admitted(row, due)}
         await self._parts.incidents.missed([(row, verdicts[row.job].passed) for row, _ in late if row.job in verdicts])
         for row, due in late:
             if (again := await self._due(row, due, verdicts.get(row.job), claimed, now)) is not None:
@@ -178,20 +171,18 @@ class Scheduler:
 
     async def _rebase(self, rows: Sequence[JobRow], now: datetime) -> list[JobRow]:
         """From here on slots are on time. What lies ahead is computed afresh: the zone's rules may be others, the clock may have gone back."""
-        self._awake = now
-        self._admitted.clear()
+        self._catching_up.awake(now)
         log.info("cron_awake", jobs=len(rows))
         found: list[JobRow] = []
         for row in rows:
             fresh = await self._ahead(row, now)
             if fresh is not None and await self._parts.jobs.rebase_job(row, fresh):
                 if row.next_at is not None and fresh < row.next_at:
-                    key = (row.job, row.revision)
-                    self._dealt[key] = max(row.next_at, self._dealt.get(key, row.next_at))
+                    self._catching_up.set_back(row, row.next_at)
                 found.append(replace(row, next_at=fresh))
             else:
                 found.append(row)
-        await self._pace(found, now)
+        self._catching_up.spread(found, now)
         return found
 
     async def _ahead(self, row: JobRow, now: datetime) -> datetime | None:
@@ -204,46 +195,18 @@ class Scheduler:
             fresh = after(row.body, fresh)
         return None if fresh is None or fresh == row.next_at else fresh
 
-    async def _pace(self, rows: Sequence[JobRow], now: datetime) -> None:
-        """Many runs to catch up are spread, so that a start is no storm."""
-        late = [row for row in rows if row.enabled and row.next_at is not None and self._begins(row, row.next_at) < self._awake]
-        runs = [(row, judged.run) for row in late if (judged := self._judged(row, now)).run is not None]
-        count = sum(len(slots(row.body, run, self._awake)[0]) if row.body.spec.catch_up == "all" else 1 for row, run in runs)
-        self._spacing, self._catch_up = (SPREAD / count if count > AT_ONCE else timedelta()), now
-        for row, run in runs:
-            self._admit(row, run, now)
-
-    def _admit(self, row: JobRow, due: datetime, now: datetime) -> None:
-        if (row.job, due) not in self._admitted:
-            self._admitted[row.job, due] = begin = max(now, self._catch_up)
-            self._catch_up = begin + self._spacing
-
-    def _judged(self, row: JobRow, now: datetime) -> Verdict:
-        assert row.next_at is not None
-        awake = self._awake - timedelta(seconds=_jitter(row, row.next_at))
-        dealt = self._dealt.get((row.job, row.revision))
-        if dealt is not None and dealt > row.next_at:  # the clock was back and is right again: what it went through twice was not missed
-            if dealt >= awake:
-                return Verdict((), None, dealt)
-            return judge(row.body, dealt, awake, now)
-        return judge(row.body, row.next_at, max(awake, row.next_at + timedelta(microseconds=1)), now)
-
-    def _begins(self, row: JobRow, due: datetime) -> datetime:
-        return due + timedelta(seconds=_jitter(row, due))
-
     async def _due(
         self, row: JobRow, due: datetime, judged: Verdict | None, claimed: Sequence[OccurrenceRow], now: datetime
     ) -> datetime | None:
         """A slot that came while nobody was awake: caught up or passed over. ``judged`` None: it is admitted. When to look again, None: when something
         changes."""
         mine = [one for one in claimed if one.job == row.job]
-        if judged is not None:
+        if judged is not None and judged.run != due:
             if judged.run is not None:
-                self._admit(row, judged.run, now)
-            if judged.run != due:
-                await self._parts.jobs.pass_over(row, judged.passed, judged.next_at)
-                return now
-        begin, ahead = self._admitted[row.job, due], self._present(row, due)
+                self._catching_up.admit(row, judged.run, now)
+            await self._parts.jobs.pass_over(row, judged.passed, judged.next_at)
+            return now
+        begin, ahead = self._catching_up.admit(row, due, now), self._catching_up.present(row, due)
         if ahead is not None and ahead <= now:
             if row.body.spec.catch_up == "once":
                 following = after(row.body, due)
@@ -254,14 +217,9 @@ class Scheduler:
             begin = now
         if begin > now:
             return begin if ahead is None else min(begin, ahead)
-        if sum(one.reason == "caught up" for one in claimed) >= AT_ONCE or (mine and row.body.spec.overlap == "skip"):
+        if full(claimed) or (mine and row.body.spec.overlap == "skip"):
             return ahead if ahead is not None and ahead > now else None
         return await self._fire(row, due, mine, "catch_up", now)
-
-    def _present(self, row: JobRow, due: datetime) -> datetime | None:
-        """When a job whose slot is to be caught up has to run anyway: nothing that is on time waits for what is late."""
-        slot = after(row.body, due if row.body.spec.catch_up == "once" else max(due, self._awake - timedelta(milliseconds=1)))
-        return None if slot is None else self._begins(row, slot)
 
     async def _fire(
         self, row: JobRow, due: datetime, mine: Sequence[OccurrenceRow], by: Literal["schedule", "catch_up"], now: datetime
@@ -277,13 +235,13 @@ class Scheduler:
         accepted = await parts.publish(wake)
         if not accepted.duplicate:
             parts.failpoint("cron.claimed")
-            late = (parts.clock() - self._begins(row, due)).total_seconds()
+            late = (parts.clock() - begins(row, due)).total_seconds()
             if by == "schedule":
                 self._lag, self._lagged = max(0.0, late), parts.clock()
             log.info("cron_claimed", job=row.name, due=due.isoformat(), late=round(late, 3), by=by)
         else:
             await parts.jobs.pass_over(row, (), following)  # the slot was written before (the clock was set back): the job goes on
-        self._admitted.pop((row.job, due), None)
+        self._catching_up.done(row, due)
         return now
 
     def _ended(self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow]) -> None:
@@ -296,11 +254,3 @@ class Scheduler:
 
 def _ran(row: OccurrenceRow) -> bool:
     return row.state not in ("skipped", "missed")
-
-
-def _jitter(row: JobRow, due: datetime) -> float:
-    """Seconds, the same for one slot on every instance and after a restart."""
-    if not row.body.spec.jitter:
-        return 0.0
-    drawn = hashlib.sha256(f"{row.job} {due.timestamp()}".encode()).digest()
-    return int.from_bytes(drawn[:4]) / 2**32 * row.body.spec.jitter

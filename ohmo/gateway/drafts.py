@@ -17,7 +17,6 @@ from typing import Literal
 import structlog
 
 from channels.contract import Address, Channel, Outbound, Receipt
-from channels.errors import RateLimited
 from channels.record import record
 from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.inwriter import in_writer
@@ -25,13 +24,13 @@ from ohmo.contracts.store import OutRow, PostRow
 from ohmo.gateway.activity import Activity
 from ohmo.gateway.pace import Pace
 from ohmo.gateway.presence import Presence
+from ohmo.gateway.revisions import Revisions
 from ohmo.ids import NewId
-from ohmo.lifecycle import failure_of, within
+from ohmo.lifecycle import failure_of
 
 log = structlog.get_logger("ohmo.delivery")
 FIRST_AFTER = 0.7  # seconds of text before a draft is worth a message: short answers come whole
 LEAST = 0.1  # seconds between previews
-REVISION = 10.0  # seconds one revision may take; what follows it waits so long
 QUIET = 0.25  # seconds a turn runs before anything is shown of it: an answer that is there by then needs no typing
 REMEMBERED = 1_000  # drafts that may belong to a turn nobody has heard of yet
 _LAST_WORD = re.compile(r"[!-~]{1,400}\Z")
@@ -116,13 +115,13 @@ class Drafts:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         look = look or Look()
-        self._channel, self._name, self._events, self._rows, self._pace = channel, name, events, rows, pace
+        self._channel, self._name, self._events, self._rows = channel, name, events, rows
         self._way, self._tools, self._redact = _possible(channel, look.way), look.tools, look.redact
         self._sleep, self._now = sleep, now
         self._presence = Presence(channel, name, sleep)
         self._slots: dict[str, _Slot] = {}
         self._seen: dict[str, Receipt] = {}  # the newest drafts that became visible, by row
-        self._revising: dict[str, asyncio.Task[Exception | None]] = {}  # by the draft's row
+        self._revisions = Revisions(channel, name, pace)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -160,8 +159,8 @@ class Drafts:
         for slot in self._slots.values():
             if target is not None and slot.row == target:
                 slot.over = True
-        if target is not None and (revising := self._revising.get(target)) is not None:
-            await asyncio.wait([revising])
+        if target is not None:
+            await self._revisions.settled(target)
         await self._presence.settled(row.row.outbound.address)
 
     def _note(self, thread: str, event: Event, group: asyncio.TaskGroup) -> None:
@@ -227,7 +226,7 @@ class Drafts:
         await slot.bell.wait()
         await self._sleep(min(FIRST_AFTER, pause))
         async for text in self._news(slot, pause):
-            await self._revise(slot, None, text)
+            await self._revisions.revise(slot.turn, slot.address, None, text)
 
     async def _edits(self, thread: str, slot: _Slot) -> None:
         """Until there is nothing more to revise: the draft was refused, or the row that replaces it is on its way."""
@@ -244,7 +243,7 @@ class Drafts:
             elif slot.over:
                 return
             elif slot.receipt is not None:
-                await self._revise(slot, slot.receipt, text)
+                await self._revisions.revise(slot.row, slot.address, slot.receipt, text)
 
     async def _take_up(self, slot: _Slot) -> bool:
         """A turn that goes on after a crash, an outage or a question grows in the draft it left."""
@@ -269,7 +268,7 @@ class Drafts:
         last, had = "", None
         most = self._channel.capabilities.max_text
         while True:
-            while (wait := self._blocked(slot)) > 0:
+            while (wait := self._revisions.wait(slot.address.chat)) > 0:
                 await self._sleep(wait)
             slot.bell.clear()  # time alone is no news
             text = self._text(slot, most)
@@ -282,30 +281,6 @@ class Drafts:
     def _text(self, slot: _Slot, most: int) -> str:
         grows = self._channel.capabilities.appends
         return slot.grown(most, self._redact) if grows else slot.shown(most, self._now(), self._redact, busy=self._tools)
-
-    def _blocked(self, slot: _Slot) -> float:
-        """Seconds the platform wants to hear nothing for this chat."""
-        return self._pace.wait(slot.address.chat, _loop_time()) if self._pace is not None else 0.0
-
-    async def _revise(self, slot: _Slot, receipt: Receipt | None, text: str) -> None:
-        """Once begun it is not cut off: the platform would still carry it out, perhaps after what follows."""
-        name = slot.row or slot.turn
-        one = failure_of(within(REVISION, self._channel.revise(slot.address, receipt, text)))
-        task = self._revising[name] = asyncio.create_task(one, name=f"revise.{slot.turn}")
-        task.add_done_callback(lambda done: self._revised(name, slot.address.chat, done))
-        await asyncio.shield(task)
-
-    def _revised(self, name: str, chat: str, task: asyncio.Task[Exception | None]) -> None:
-        if self._revising.get(name) is task:
-            del self._revising[name]
-        if not task.cancelled() and (error := task.result()) is not None:
-            if isinstance(error, RateLimited) and self._pace is not None:
-                self._pace.block(chat, _loop_time() + error.retry_after, everywhere=error.everywhere)
-            log.debug("revision_dropped", channel=self._name, error=str(error))
-
-
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def way_of(streaming: str | None) -> Way | None:
