@@ -8,8 +8,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from channels.discord.failures import object_of
-from channels.discord.inbound import Body, chat_of, id_of, moment
+from channels.discord.inbound import chat_of, id_of, moment
 from channels.discord.memory import number_of
+from channels.fields import Body
 from channels.rivals import Rivals
 
 PLACES = 1_000  # in which somebody spoke last

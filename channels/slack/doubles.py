@@ -13,9 +13,10 @@ from collections import OrderedDict
 from typing import Any, cast
 
 from channels.errors import NotReady, RateLimited, Rejected
+from channels.fields import Body
 from channels.rivals import Rivals
 from channels.slack.client import Wire
-from channels.slack.inbound import Body, moment
+from channels.slack.inbound import moment
 
 _log = logging.getLogger(__name__)
 

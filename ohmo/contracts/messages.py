@@ -91,15 +91,14 @@ class Compaction:
 Step = UserStep | ModelStep | CallStarted | CallResult | Compaction
 
 
-@record
-class Usage:
-    model: str
-    purpose: str
+class Tokens:
+    """``input`` went in, besides what the provider had in its cache (``cached``) or put there (``written``); ``output`` came out."""
+
+    __slots__ = ()
     input: int
     cached: int
     written: int
     output: int
-    micro_usd: int
 
     @property
     def sent(self) -> int:
@@ -110,3 +109,16 @@ class Usage:
     def tokens(self) -> int:
         """Tokens of both directions."""
         return self.sent + self.output
+
+
+@record
+class Usage(Tokens):
+    """What one call of a model took, and its price in millionths of a US dollar."""
+
+    model: str
+    purpose: str
+    input: int
+    cached: int
+    written: int
+    output: int
+    micro_usd: int

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from channels.contract import Address
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival
-from ohmo.contracts.messages import Step
+from ohmo.contracts.messages import Step, Tokens
 from ohmo.contracts.store import Ending, Kind, OutRow, ThreadSettings
 
 
@@ -93,8 +93,8 @@ class AuditReport:
 
 
 @record
-class Spent:
-    """What some calls of models took together: tokens, as in ``Usage``, and millionths of a US dollar."""
+class Spent(Tokens):
+    """What some calls of models took together: tokens, and millionths of a US dollar."""
 
     calls: int
     input: int
@@ -102,16 +102,6 @@ class Spent:
     written: int
     output: int
     micro_usd: int
-
-    @property
-    def sent(self) -> int:
-        """Tokens that went in, also those the provider had in its cache."""
-        return self.input + self.cached + self.written
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of both directions."""
-        return self.sent + self.output
 
 
 @record

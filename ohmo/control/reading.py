@@ -105,7 +105,8 @@ class Reading:
         }
 
     async def _named(self, info: ThreadInfo) -> Mapping[str, object]:
-        return {**_fields(info), "title": await self._titles.of(info), "who": await self._titles.who(info.thread)}
+        title, who = await self._titles.named(info)
+        return {**_fields(info), "title": title, "who": who}
 
     async def inbox(self, request: web.Request) -> web.Response:
         wanted, state = wish(request), one_of(request, "state", _ARRIVALS)

@@ -30,10 +30,15 @@ class Titles:
         """Empty while nothing was said."""
         return info.title or (await self._beginning(info.thread)).words
 
-    async def who(self, thread: str, person: str | None = None) -> str:
+    async def named(self, info: ThreadInfo) -> tuple[str, str]:
+        """``of`` and ``who`` of it in one reading: what nobody has said anything in yet is read every time."""
+        began = await self._beginning(info.thread)
+        return info.title or began.words, began.name
+
+    async def who(self, thread: str, person: str) -> str:
         """As the platform names who began the thread; empty when that is not known, or was somebody else than ``person``."""
         began = await self._beginning(thread)
-        return began.name if person is None or began.person == person else ""
+        return began.name if began.person == person else ""
 
     async def _beginning(self, thread: str) -> _Beginning:
         if thread not in self._known:

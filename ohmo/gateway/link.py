@@ -105,15 +105,21 @@ class Health:
         return ""
 
 
+@record
+class LinkParts:
+    """Where a connection turns to with what it hears. ``cursor`` of a channel, an account and a name; ``say`` tells about a place, None: the whole of it."""
+
+    publish: Publish
+    cursor: Callable[[str, str, str], Awaitable[str | None]]
+    say: Callable[[str, Address | None], Awaitable[None]]
+    clock: Clock
+
+
 class LinkContext:
     """``ChannelContext`` for one connection; its cursor saves carry the generation of the connection's lease."""
 
-    def __init__(
-        self, settings: LinkSettings, account: str, generation: int, health: Health, *, publish: Publish,
-        cursor: Callable[[str, str, str], Awaitable[str | None]], say: Callable[[str, Address | None], Awaitable[None]], clock: Clock,
-    ) -> None:  # fmt: skip
-        self._settings, self._account, self._generation, self._health = settings, account, generation, health
-        self._publish, self._cursor, self._say, self._clock = publish, cursor, say, clock
+    def __init__(self, settings: LinkSettings, account: str, generation: int, health: Health, parts: LinkParts) -> None:
+        self._settings, self._account, self._generation, self._health, self._parts = settings, account, generation, health, parts
 
     @property
     def state(self) -> Path:
@@ -127,15 +133,15 @@ class LinkContext:
         saved = None
         if cursor is not None:
             saved = CursorSave(self._settings.name, self._account, cursor.name, cursor.value, self._generation)
-        accepted = await self._publish(arrivals, saved)
+        accepted = await self._parts.publish(arrivals, saved)
         self.heard()
         self._health.useful |= any(not one.duplicate for one in accepted)
 
     async def cursor(self, name: str) -> str | None:
-        return await self._cursor(self._settings.name, self._account, name)
+        return await self._parts.cursor(self._settings.name, self._account, name)
 
     async def missed(self, text: str, address: Address | None = None) -> None:
-        await self._say(text, address)
+        await self._parts.say(text, address)
 
     def heard(self) -> None:
-        self._health.heard(self._clock())
+        self._health.heard(self._parts.clock())

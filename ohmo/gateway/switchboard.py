@@ -22,7 +22,7 @@ from ohmo.contracts.status import ChannelStatus
 from ohmo.contracts.store import OutRow, Store
 from ohmo.gateway.delivery import Delivery, DeliveryNews, Sending
 from ohmo.gateway.drafts import Drafts
-from ohmo.gateway.link import Health, LinkContext, LinkSettings, Publish, SetSince, never_set
+from ohmo.gateway.link import Health, LinkContext, LinkParts, LinkSettings, Publish, SetSince, never_set
 from ohmo.gateway.notices import Notices
 from ohmo.lifecycle import backoff, failure_of, within
 
@@ -263,9 +263,8 @@ class Switchboard:
         async def say(text: str, address: Address | None) -> None:
             await parts.notices.tell(f"missed:{link.label}:{address}:{text}", text, at=address)
 
-        context = LinkContext(
-            link, channel.account, generation, health, publish=parts.publish, cursor=parts.store.cursor, say=say, clock=parts.clock
-        )
+        hears = LinkParts(parts.publish, parts.store.cursor, say, parts.clock)
+        context = LinkContext(link, channel.account, generation, health, hears)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recall(link, health), name=f"recall.{link.label}")
             group.create_task(self._hold(name), name=f"lease.{link.label}")
