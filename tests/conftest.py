@@ -59,6 +59,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(f"needs {name}: {how}")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Why a test had to be run once more: who looks for what is uncertain begins here."""
+    for report in terminalreporter.getreports("rerun"):
+        terminalreporter.section(f"run once more: {report.nodeid}", "_")
+        terminalreporter.line("\n".join([*str(report.longrepr).splitlines()[-30:], *report.capstdout.splitlines()[-5:]]))
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """An empty folder for one ohmo."""

@@ -204,9 +204,11 @@ class Daemon:
     async def idle(self) -> bool:
         """Nothing waits, nothing runs, nothing is to be sent."""
         _, status = await self.call("GET", "/api/v1/status")
-        return not any(status["inbox"].get(state) for state in ("waiting", "taken")) and not any(
-            status["outbox"].get(state) for state in ("ready", "sending")
-        )
+        return not any(status["inbox"].get(state) for state in ("waiting", "taken")) and _all_sent(status)
+
+    async def sent(self) -> bool:
+        """Nothing is to be sent: of everything that is shown it knows that it is."""
+        return _all_sent((await self.call("GET", "/api/v1/status"))[1])
 
     async def histories(self) -> dict[str, list[dict[str, Any]]]:
         """What every thread went through, by thread; of its steps those of the present session, which are all that a model is sent."""
@@ -252,6 +254,10 @@ class Daemon:
             except BlockingIOError:
                 return ["the lock of the home is still held"]
         return []
+
+
+def _all_sent(status: Mapping[str, Any]) -> bool:
+    return not any(status["outbox"].get(state) for state in ("ready", "sending"))
 
 
 def _orphans(place: Path) -> list[str]:

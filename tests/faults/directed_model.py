@@ -1,7 +1,8 @@
 """A model that does what the person's own words say, so that many threads and daemons can share one server without a common script.
 
 ``m-7-3fa9 #run{echo x >> counter} #chunks{20} #pace{0.1} #wait{2}``: calls Bash once, then answers in 20 pieces, 0.1 s apart, after 2 s.
-``#show{FILES}``: shows files by Brief. ``#then{COMMAND}``: a second command, when the first has its result.
+``#show{FILES}``: shows files by Brief. ``#then{COMMAND}``: a second command, when the first has its result. ``#hold{8}``: answers eight events of
+the wire, and the rest when the test says so (``model.go``).
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ def directed(asked: Asked) -> Turn:
     if "show" in wanted and not results(asked.body):
         return Turn(calls=(Call("Brief", {"message": "here it is", "attachments": wanted["show"].split()}),))
     text = answer_to(markers[-1]) if markers else "no marker"
-    return Turn(text, chunks=int(wanted.get("chunks", 3)), between=float(wanted.get("pace", 0)), delay=float(wanted.get("wait", 0)))
+    hold = int(wanted["hold"]) if "hold" in wanted else None
+    return Turn(
+        text, chunks=int(wanted.get("chunks", 3)), between=float(wanted.get("pace", 0)), delay=float(wanted.get("wait", 0)), hold=hold
+    )
 
 
 def results(body: dict[str, Any]) -> list[str]:

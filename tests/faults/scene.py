@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from aiohttp import ClientError
 
@@ -112,6 +113,17 @@ class Scene:
             return seen and await self.daemon.idle()
         return False
 
+    async def drafted(self, marker: str) -> Visible:
+        """The answer while it is half written."""
+        found: list[Visible] = []
+
+        async def half() -> bool:
+            found[:] = [one for one in await self.answers(marker) if " end" not in one.text]
+            return bool(found)
+
+        await until(f"a draft of the answer to {marker}", half)
+        return found[0]
+
     async def asked(self, on: str, chat: str = "dm:ada") -> Visible:
         """The question with its buttons, once it can be seen."""
 
@@ -125,6 +137,15 @@ class Scene:
         """The first button of the question that can be seen."""
         card = await self.asked(on, chat)
         await self.rigs[on].presses(card.id, card.choices[0], chat=chat)
+
+    async def heard(self, *texts: str) -> None:
+        """The daemon has stored something that says each of them."""
+        for text in texts:
+
+            async def stored(text: str = text) -> bool:
+                return bool((await self.daemon.call("GET", f"/api/v1/inbox?limit=1&text={quote(text)}"))[1]["inbox"])
+
+            await until(f"{text!r} is heard", stored)
 
     async def models_asked(self, count: int) -> None:
         """So many requests have reached the model."""

@@ -33,9 +33,10 @@ async def test_a_backup_made_while_fifty_turns_run_is_taken_back_and_nobody_is_a
         home = scene.daemon.home
         await scene.daemon.start()
         for on, count in (("telegram", 46), ("slack", 4)):
-            await scene.bursts(count, f"#run{{echo x >> {counter}}} #wait{{1}}", on=on)
+            await scene.bursts(count, f"#run{{echo x >> {counter}}} #wait{{1}} #hold{{0}}", on=on)
         await scene.models_asked(60)  # some are at their tool, some behind it
         made = json.loads(await asyncio.to_thread(types, home, "backup", "--json"))
+        scene.model.go.set()
         await scene.answered()  # nobody was lost or kept waiting by it
         open_then = 50 - archived(Path(made["path"]), work, "SELECT COUNT(*) FROM inbox WHERE state = 'ended'")
         assert open_then > 0

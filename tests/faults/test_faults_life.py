@@ -121,7 +121,7 @@ async def in_the_model_stall(scene: Scene, work: Path) -> None:
 
 
 async def in_the_stream(scene: Scene, work: Path) -> None:
-    await scene.says("#chunks{20} #pace{0.5}", answered=False)
+    await scene.says("#chunks{20} #hold{8}", answered=False)
     await scene.models_asked(1)
 
 
@@ -182,12 +182,13 @@ async def test_a_stop_that_met_a_kill_is_carried_out_by_the_next_life(stage: Sta
 async def test_words_that_should_have_steered_a_turn_that_was_killed_are_answered_once(stage: Stage, failpoint: str) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start(failpoint)
-        await scene.says("#wait{2}")
+        await scene.says("#hold{0}")
         await scene.models_asked(1)
         marker = "m-2-cafe5ee2"
         scene.words.append(Word(marker, ("telegram", "dm:ada", None)))
         scene.messages[marker] = await scene.rigs["telegram"].says(f"/steer {marker}")
         await scene.daemon.died()
+        scene.model.go.set()
         await scene.daemon.start()
         await scene.check(again=True)
 

@@ -53,6 +53,7 @@ async def test_while_no_model_answers_each_thread_reads_one_notice_and_later_all
                 await scene.says(chat=chat)
         for chat in chats:
             await shown(scene, chat, KEPT)
+        await until("it knows that the notices were taken", scene.daemon.sent)
         await scene.daemon.kill()  # a restart says nothing twice
         await scene.daemon.start()
         before = scene.model.count

@@ -100,7 +100,7 @@ async def test_status_probes_and_numbers_tell_the_truth_while_one_thing_after_th
 
         # a model that takes its time: one message is in work, one waits behind it
         since = datetime.now(UTC)
-        await scene.says("#wait{3}")
+        await scene.says("#hold{0}")
         await scene.models_asked(2)
         await scene.says()
         slow = await shows(scene, "two wait for an answer", lambda seen: seen.channel["waiting"] == 2)
@@ -109,6 +109,7 @@ async def test_status_probes_and_numbers_tell_the_truth_while_one_thing_after_th
         assert since <= oldest <= datetime.now(UTC)
         assert slow.status["oldest_waiting"] == slow.channel["oldest_waiting"]
         assert slow.number('ohmo_inbox_total{channel="telegram",state="waiting"}') == 1
+        scene.model.go.set()
         await scene.answered()
 
         # a platform that takes nothing we say: what is to be sent is counted, and the last delivery stays what it was

@@ -64,9 +64,12 @@ def wire(request: pytest.FixtureRequest) -> str:
 
 
 @asynccontextmanager
-async def story(world: Callable[..., World], wire: str, *turns: Any, always: Any = None, config: str = "") -> AsyncGenerator[Story]:
+async def story(
+    world: Callable[..., World], wire: str, *turns: Any, always: Any = None, config: str = "", silence: float = 20.0
+) -> AsyncGenerator[Story]:
+    """``silence``: seconds until an endpoint that says nothing is given up."""
     async with serving(ModelServer(turns, **({"default": always} if always is not None else {}))) as server:
-        endpoint = Endpoint(wire, (WIRES[wire],), server.url, "key", silence=0.25)
+        endpoint = Endpoint(wire, (WIRES[wire],), server.url, "key", silence=silence)
         brain = await model([endpoint], covers(scan), load, {}, patience=Patience(first=0.001))
         life = world(brain=brain, config=config)
         async with house(life) as built:
@@ -92,11 +95,12 @@ PASSING = {
     "cut stream": Turn(text="half of it", chunks=4, cut=4),
     "empty answer": Turn(empty=True),
 }
+SILENT = {"time-out before the first token", "stall in the stream"}
 
 
 @pytest.mark.parametrize("fault", PASSING)
 async def test_a_fault_that_passes_is_not_seen(world: Callable[..., World], wire: str, fault: str) -> None:
-    async with story(world, wire, PASSING[fault]) as told:
+    async with story(world, wire, PASSING[fault], silence=1.0 if fault in SILENT else 20.0) as told:
         await told.says("hello", "echo: hello")
         assert told.server.count == 2
         assert told.life.texts() == ["echo: hello"]
@@ -104,7 +108,7 @@ async def test_a_fault_that_passes_is_not_seen(world: Callable[..., World], wire
 
 @pytest.mark.parametrize("fault", [name for name in PASSING if name != "empty answer"])
 async def test_a_fault_that_stays_is_said_after_four_calls_and_the_message_kept(world: Callable[..., World], wire: str, fault: str) -> None:
-    async with story(world, wire, always=lambda _: PASSING[fault]) as told:
+    async with story(world, wire, always=lambda _: PASSING[fault], silence=0.25 if fault in SILENT else 20.0) as told:
         await told.says("hello", KEPT)
         assert told.server.count == 4
         assert (await told.built.store.audit_report()).problems == ()

@@ -28,12 +28,16 @@ async def test_a_message_edited_while_it_waits_is_answered_once_as_it_says_now(s
         answered = {on: await scene.says("nothing to add", on=on) for on in scene.rigs}
         await scene.answered()
         for on in scene.rigs:
-            await scene.says("#wait{10} keeps the thread busy", on=on)
+            await scene.says("#hold{0} keeps the thread busy", on=on)
         await scene.models_asked(8)
+        changed: list[str] = []
         for on in scene.rigs:
             waiting = await scene.says("we meet on tuesday", on=on)
-            await scene.rigs[on].edits(scene.messages[waiting], f"{waiting} we meet on wednesday")
+            changed.append(f"{waiting} we meet on wednesday")
+            await scene.rigs[on].edits(scene.messages[waiting], changed[-1])
             await scene.rigs[on].edits(scene.messages[answered[on]], "an answered message is not answered again")
+        await scene.heard(*changed)
+        scene.model.go.set()
         await scene.check()
         asked = [one.said for one in scene.model.asked]
         assert sum("wednesday" in said for said in asked) == 4

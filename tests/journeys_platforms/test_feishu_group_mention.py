@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.conformance.rig import Visible
-from tests.faults.daemon import until
 from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
 
@@ -17,15 +16,13 @@ async def test_a_group_mention_is_answered_once_by_a_card_that_streams(stage: St
         await scene.daemon.start()
         rig = scene.rigs["feishu"]
         await rig.says("just talking among us", chat="group", person="bob", mention=False)
-        marker = await scene.says("#chunks{14} #pace{0.3}", on="feishu", chat="group")
-
-        async def streams() -> bool:
-            return len(rig.world.writes) >= 2 and bool(await cards(scene, marker))
-
-        await until("a card that is being written", streams)
+        marker = await scene.says("#chunks{14} #pace{0.3} #hold{10}", on="feishu", chat="group")
+        await scene.drafted(marker)
+        scene.model.go.set()
         await scene.answered(marker)
         await scene.quiet()
         (answer,) = await cards(scene, marker)
+        assert len(rig.world.writes) >= 2
         row = rig.world.find(answer.id)
         assert not rig.world.entities[row["card_id"]]["streaming"]
         assert [text for message, text in rig.world.writes if message != answer.id] == []

@@ -60,8 +60,8 @@ async def test_a_day_in_an_encrypted_room(room: Scene, work: Path) -> None:
     await room.answered()
     assert (work / "counter").read_text() == "x\n"
 
-    await shares(rig, "notes.txt", b"the kettle is on the left")
     before = room.model.count
+    await shares(rig, "notes.txt", b"the kettle is on the left")
     await room.models_asked(before + 1)
     named = re.search(r"\[file: notes\.txt, text/plain, ([^\]]+)\]", json.dumps(room.model.asked[-1].body["messages"]))
     assert named is not None

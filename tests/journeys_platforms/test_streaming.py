@@ -14,18 +14,6 @@ from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
 
 
-async def grows(scene: Scene, marker: str) -> Visible:
-    """The draft, while it is half written."""
-    found: list[Visible] = []
-
-    async def half() -> bool:
-        found[:] = [one for one in await scene.answers(marker) if " end" not in one.text]
-        return bool(found)
-
-    await until("a draft that is half written", half)
-    return found[0]
-
-
 async def longer(scene: Scene, marker: str) -> Visible:
     """The draft, once it has been edited."""
     found: list[Visible] = []
@@ -53,24 +41,28 @@ async def the_answer(scene: Scene, marker: str) -> Visible:
 async def test_on_slack_one_draft_is_edited_at_its_pace_and_becomes_the_answer(stage: Stage, chat: str) -> None:
     async with stage("slack") as scene:
         await scene.daemon.start()
-        marker = await scene.says("#chunks{20} #pace{0.35}", on="slack", chat=chat)
-        draft = await grows(scene, marker)
+        began = time.monotonic()
+        marker = await scene.says("#chunks{20} #pace{0.35} #hold{12}", on="slack", chat=chat)
+        draft = await scene.drafted(marker)
+        scene.model.go.set()
         answer = await the_answer(scene, marker)
         assert answer.id == draft.id
         methods = [method for method, _ in scene.rigs["slack"].server.calls]
         assert methods.count("chat.postMessage") == 1
-        assert 2 <= methods.count("chat.update") <= 20 * 0.35 / 1.5 + 2
+        assert 2 <= methods.count("chat.update") <= (time.monotonic() - began) / 1.5 + 2
         await scene.check()
 
 
 async def test_on_matrix_one_draft_is_edited_at_its_pace_and_becomes_the_answer(stage: Stage) -> None:
     async with stage("matrix") as scene:
         await scene.daemon.start()
-        marker = await scene.says("#chunks{20} #pace{0.7}", on="matrix")
-        draft = await grows(scene, marker)
+        began = time.monotonic()
+        marker = await scene.says("#chunks{20} #pace{0.7} #hold{10}", on="matrix")
+        draft = await scene.drafted(marker)
+        scene.model.go.set()
         answer = await the_answer(scene, marker)
         assert answer.id == draft.id
-        assert 2 <= answer.edits <= 20 * 0.7 / 5 + 2
+        assert 2 <= answer.edits <= (time.monotonic() - began) / 5 + 2
         await scene.check()
 
 
@@ -80,7 +72,7 @@ async def test_a_draft_of_a_stopped_turn_says_so_and_no_second_message_appears(s
     async with stage(on) as scene:
         await scene.daemon.start()
         marker = await scene.says("#chunks{100} #pace{0.3}", on=on, answered=False)
-        await grows(scene, marker)
+        await scene.drafted(marker)
         draft = await longer(scene, marker)
         await scene.rigs[on].says("/stop")
         await scene.stopped()
@@ -97,9 +89,15 @@ async def test_a_draft_of_a_stopped_turn_says_so_and_no_second_message_appears(s
 async def test_on_telegram_a_private_chat_previews_the_answer_and_shows_it_once(stage: Stage) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()
-        marker = await scene.says("#chunks{12} #pace{0.4}")
-        answer = await the_answer(scene, marker)
+        marker = await scene.says("#chunks{12} #pace{0.4} #hold{6}")
         chat = scene.rigs["telegram"].server.world.chat("dm:ada")
+
+        async def previewed() -> bool:
+            return bool(chat.drafts)
+
+        await until("a preview", previewed)
+        scene.model.go.set()
+        answer = await the_answer(scene, marker)
         texts = [draft["text"] for draft in chat.drafts]
         assert len(texts) >= 2
         assert len({draft["draft_id"] for draft in chat.drafts}) == 1, "one draft that grows, not several"
@@ -124,11 +122,13 @@ async def test_on_telegram_a_group_sees_typing_and_then_the_answer_only(stage: S
 async def test_on_telegram_edits_can_be_chosen_and_are_one_message_in_a_group(stage: Stage) -> None:
     async with stage("telegram", telegram={"streaming": "edits"}) as scene:
         await scene.daemon.start()
-        marker = await scene.says("#chunks{20} #pace{0.4}", chat="group", topic="77")
-        draft = await grows(scene, marker)
+        began = time.monotonic()
+        marker = await scene.says("#chunks{20} #pace{0.4} #hold{12}", chat="group", topic="77")
+        draft = await scene.drafted(marker)
+        scene.model.go.set()
         answer = await the_answer(scene, marker)
         assert answer.id == draft.id
-        assert 1 <= answer.edits <= 20 * 0.4 / 3 + 2
+        assert 1 <= answer.edits <= (time.monotonic() - began) / 3 + 2
         await scene.check()
 
 
@@ -167,12 +167,13 @@ async def test_typing_begins_with_a_turn_and_ends_with_it(stage: Stage, on: str,
         root = scene.rigs["slack"].server.workspace.says("D0ADA", "U0ADA", "a root")["ts"] if on == "slack" else None  # threads only
         if root is not None:
             await until("the root is answered", lambda: _count(scene, "slack", 1))
-        marker = await scene.says("#wait{6}" if end == "answer" else "#wait{60}", on=on, topic=root, answered=end == "answer")
+        marker = await scene.says("#hold{0}", on=on, topic=root, answered=end == "answer")
         await until(f"typing on {on}", lambda: types(scene, on))
         if end == "stop":
             await scene.rigs[on].says("/stop", topic=root)
             await scene.stopped()
         else:
+            scene.model.go.set()
             await scene.answered(marker)
 
         async def quiet() -> bool:

@@ -74,7 +74,7 @@ async def test_what_changes_goes_or_comes_late_while_it_waits_is_taken_as_it_sta
     async with stage(*PLATFORMS) as scene:
         await scene.daemon.start()
         for on in PLATFORMS:
-            await scene.says("#wait{4}", on=on)
+            await scene.says("#hold{0}", on=on)
         await scene.models_asked(len(PLATFORMS))
         changed: list[str] = []
         gone: list[str] = []
@@ -98,6 +98,8 @@ async def test_what_changes_goes_or_comes_late_while_it_waits_is_taken_as_it_sta
                 else:
                     gone.append(early)
                     await deletes(scene, on, early)
+        await scene.heard(*[await scene.says("the last of all", on=on) for on in PLATFORMS])  # and with it all that was told before
+        scene.model.go.set()
         await scene.answered()
         for marker in changed:
             texts = asked_of(scene, marker)

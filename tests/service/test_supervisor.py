@@ -62,7 +62,7 @@ class Kept:
             "HOME": str(self.home),
             "OHMO_HOME": str(self.home),
             "OHMO_SERVICE": "background",
-            "OHMO_WATCHDOG": "2",
+            "OHMO_WATCHDOG": "2" if "hang" in script else "60",  # who is well is not taken for dead on a busy machine
         }
         with (self.home / "logs" / "service.log").open("ab") as log:
             found = subprocess.Popen(

@@ -26,7 +26,8 @@ class Turn:
     """One answer. Everything is off by default: an empty Turn is the default behaviour, ``echo: <last user text>``.
 
     ``status`` other than 200 answers with an error of ``kind`` and ``message``. ``delay``: seconds before the first byte; ``between``: seconds
-    between chunks. ``stall``: say so many chunks, then keep the connection open and say nothing. ``cut``: the same, then drop the connection."""
+    between chunks. ``stall``: say so many chunks, then keep the connection open and say nothing. ``cut``: the same, then drop the connection.
+    ``hold``: say so many events of the wire, then nothing until the server is told to go on."""
 
     text: str | None = None
     calls: tuple[Call, ...] = ()
@@ -36,6 +37,7 @@ class Turn:
     between: float = 0.0
     stall: int | None = None
     cut: int | None = None
+    hold: int | None = None
     stop: str | None = None  # the wire's own word, instead of the natural one
     status: int = 200
     kind: str = ""

@@ -20,6 +20,7 @@ from tests.platforms.model.validity import anthropic_fault, openai_fault
 
 class ModelServer:
     """Answers requests from ``script`` in turn, then by ``default``. ``open``: answers that are being streamed right now.
+    ``go``: set, nobody is held any more (``Turn.hold``).
 
     ``strict`` refuses with 400 what the real endpoint would refuse. ``models``: what GET /v1/models lists and what exists (empty: any)."""
 
@@ -32,6 +33,7 @@ class ModelServer:
         self.models = list(models)
         self.asked: list[Asked] = []
         self.keep = True  # benchmarks switch recording off
+        self.go = asyncio.Event()
         self.open = 0
         self.dropped = 0  # answers whose reader went away
         self.count = 0
@@ -93,6 +95,8 @@ class ModelServer:
         turn = found if isinstance(found, Turn) else found(asked)
         if turn.delay:
             await asyncio.sleep(turn.delay)
+        if turn.hold == 0:
+            await self.go.wait()
         return asked, turn
 
     def _text(self, turn: Turn, asked: Asked) -> str:
@@ -119,11 +123,13 @@ class ModelServer:
         return response
 
     async def _frames(self, request: web.Request, response: web.StreamResponse, turn: Turn, frames: Iterator[bytes]) -> None:
-        if not (turn.between or turn.stall is not None or turn.cut is not None):
+        if not (turn.between or turn.stall is not None or turn.cut is not None or turn.hold):
             await response.write(b"".join(frames))
             await response.write_eof()
             return
         for number, frame in enumerate(frames):
+            if number and number == turn.hold:
+                await self.go.wait()
             if turn.stall is not None and number >= turn.stall:
                 await _gone(request)
                 raise ConnectionResetError
