@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from ohmo.control.server import Doors
 from tests.unit.control.small_house import SmallHouse
@@ -22,6 +22,9 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+
+expect.set_options(timeout=45_000)  # of the whole process, whoever says it last: two cores, many tests
 
 
 @pytest.fixture
@@ -51,7 +54,7 @@ async def page(chromium: Browser, doors: Doors) -> AsyncIterator[Page]:
     """A new chat, logged in. Anything on the console that is an error fails the test."""
     context = await chromium.new_context(viewport={"width": 1100, "height": 800}, locale="en-GB", timezone_id="UTC")
     opened = await context.new_page()
-    opened.set_default_timeout(10_000)
+    opened.set_default_timeout(30_000)
     errors: list[str] = []
     opened.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
     opened.on("pageerror", lambda error: errors.append(str(error)))

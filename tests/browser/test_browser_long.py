@@ -11,7 +11,6 @@ from ohmo.control.server import Doors
 from tests.browser.test_browser_chat import send
 from tests.unit.control.small_house import SmallHouse, said
 
-expect.set_options(timeout=20_000)
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.timeout(120)]
 PAGES, ITEMS = 4, 200
 

@@ -18,7 +18,6 @@ from ohmo.control.server import Doors
 from tests.browser.test_browser_dashboard import Cron
 from tests.unit.control.small_house import PERMISSION, SmallHouse, said
 
-expect.set_options(timeout=20_000)
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.timeout(120)]
 
 

@@ -12,6 +12,15 @@ from aiohttp import web
 from tests.platforms.weather import Weather
 
 
+def held_port() -> socket.socket:
+    """A free port of 127.0.0.1 that stays ours as long as this is open: it is bound and never listens, so that who connects is refused, while a
+    server of ours may listen on it, go away and come back (socket(7), SO_REUSEADDR), and nobody else is given it meanwhile."""
+    holding = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holding.bind(("127.0.0.1", 0))
+    return holding
+
+
 class Door:
     """``limited``: the platform's own answer to too many calls. ``weather``: none unless a test sets it. ``more``: adds doors of a process."""
 
@@ -20,6 +29,7 @@ class Door:
         self.weather: Weather | None = None
         self.more: Callable[[web.Application], None] = lambda app: None
         self._limited = limited
+        self._held: socket.socket | None = None
         self._listening: asyncio.Server | None = None
         self._opening: asyncio.Task[None] | None = None
         self._timers: set[asyncio.TimerHandle] = set()
@@ -34,7 +44,7 @@ class Door:
     @asynccontextmanager
     async def open(self, app: web.Application, port: int = 0, *, cancel: bool = True) -> AsyncGenerator[None]:
         """``cancel``: who hangs up ends the work on his call."""
-        self.port = port
+        self.port = port or self._hold()
         self.more(app)
         app.middlewares.append(self._meet)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=cancel)
@@ -51,6 +61,12 @@ class Door:
                 self._listening.close()
             self.cut()
             await self._runner.cleanup()
+            if self._held is not None:
+                self._held.close()
+
+    def _hold(self) -> int:
+        self._held = held_port()
+        return int(self._held.getsockname()[1])
 
     @web.middleware
     async def _meet(self, request: web.Request, handler: Callable[[web.Request], object]) -> web.StreamResponse:
@@ -69,7 +85,6 @@ class Door:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", self.port))
         listening.listen(256)  # from here on the system takes connections, even before the loop serves them
-        self.port = listening.getsockname()[1]
         return listening
 
     async def _serve(self, listening: socket.socket) -> None:

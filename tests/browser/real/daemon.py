@@ -7,20 +7,15 @@ import json
 import os
 import re
 import signal
-import socket
 import sys
 from asyncio.subprocess import PIPE, STDOUT, Process
 from pathlib import Path
 from typing import Any
 
+from tests.platforms.door import held_port
+
 LINK = re.compile(r"http://\S+/login\?code=\S+")
 START, END = 60.0, 30.0  # seconds: two cores, many tests
-
-
-def free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return int(door.getsockname()[1])
 
 
 class Daemon:
@@ -31,7 +26,8 @@ class Daemon:
         self.home = home
         self.workspace = home.parent / "workspace"
         self.workspace.mkdir(exist_ok=True)
-        self.port = free_port()
+        self._held = held_port()
+        self.port = int(self._held.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
         self.link = ""
         self._process: Process | None = None
@@ -101,6 +97,7 @@ class Daemon:
     async def close(self) -> None:
         if self._process is not None:
             await self.kill()
+        self._held.close()
 
     async def ask(self, *arguments: str) -> Any:
         """What a command of the keyboard says with ``--json``."""

@@ -15,7 +15,6 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.xdist_group("real-browser"),
 ]
-expect.set_options(timeout=45_000)
 
 
 async def say(page: Page, text: str) -> None:

@@ -22,7 +22,6 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.xdist_group("real-browser"),
 ]
-expect.set_options(timeout=45_000)
 
 WORDS = " ".join(f"word{number}" for number in range(1, 31))
 

@@ -13,6 +13,7 @@ from typing import Any
 from aiohttp import ClientSession, ClientTimeout, web
 from yarl import URL
 
+from tests.platforms.door import held_port
 from tests.platforms.weather import Acks, Weather
 
 SHOWS = re.compile(r"/_matrix/client/v3/rooms/[^/]+/(send|redact)/")
@@ -40,7 +41,7 @@ class Proxy:
     acks: Acks = field(default_factory=Acks)
     deaf: str = ""  # requests whose path holds this are answered with a trouble of the homeserver's own
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _address: tuple[str, int] = ("127.0.0.1", 0)
+    _held: socket.socket = field(default_factory=held_port)
     _session: ClientSession | None = None
     _http: web.Server | None = None
     _listening: asyncio.Server | None = None
@@ -52,7 +53,7 @@ class Proxy:
         self._open()
         assert self._opening is not None
         await self._opening
-        self.url = f"http://127.0.0.1:{self._address[1]}"
+        self.url = f"http://127.0.0.1:{self._held.getsockname()[1]}"
 
     async def stop(self) -> None:
         self._close()
@@ -60,6 +61,7 @@ class Proxy:
         assert self._session is not None
         await self._http.shutdown(timeout=1)
         await self._session.close()
+        self._held.close()
 
     def away(self, away: bool) -> None:
         """Refuses connections, and drops those that are open."""
@@ -89,8 +91,7 @@ class Proxy:
         self._wake.set()
 
     def _open(self) -> None:
-        listener = socket.create_server(self._address)  # listens from here on: nobody is refused any more
-        self._address = listener.getsockname()[:2]
+        listener = socket.create_server(self._held.getsockname())  # listens from here on: nobody is refused any more
         self._opening = asyncio.get_running_loop().create_task(self._serve(listener), name="proxy opens")
 
     async def _serve(self, listener: socket.socket) -> None:

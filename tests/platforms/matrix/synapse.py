@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.platforms.door import held_port
+
 SERVER_NAME = "ohmo.test"
 NO_LIMIT = {"per_second": 1_000_000, "burst_count": 1_000_000}
 
@@ -42,9 +44,11 @@ class Account:
 class Synapse:
     """The homeserver process. ``url`` speaks the client-server API."""
 
-    def __init__(self, folder: Path, port: int, process: subprocess.Popen[bytes], secret: str) -> None:
+    def __init__(self, folder: Path, holding: socket.socket, process: subprocess.Popen[bytes], secret: str) -> None:
+        """``holding``: its port, as long as it lives."""
         self.folder = folder
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"http://127.0.0.1:{holding.getsockname()[1]}"
+        self._holding = holding
         self.process = process
         self._secret = secret
 
@@ -52,8 +56,8 @@ class Synapse:
     def start(cls, within: float = 240.0) -> Synapse:
         """Start one and wait until it says READY (sd_notify); TimeoutError after ``within`` seconds."""
         folder = Path(tempfile.mkdtemp(prefix="synapse-"))
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
+        holding = held_port()
+        port = int(holding.getsockname()[1])
         secret = secrets.token_hex(16)
         (folder / "homeserver.yaml").write_text(json.dumps(_configuration(folder, port, secret)))
         (folder / "log.yaml").write_text(json.dumps(_logging(folder)))
@@ -69,7 +73,7 @@ class Synapse:
                 stderr=subprocess.STDOUT,
                 preexec_fn=_die_with_parent,  # noqa: PLW1509 - no threads run yet where it matters: between fork and exec
             )
-            server = cls(folder, port, process, secret)
+            server = cls(folder, holding, process, secret)
             try:
                 while b"READY=1" not in notify.recv(4096):
                     pass
@@ -86,6 +90,7 @@ class Synapse:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait(10)
+        self._holding.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def register(self, name: str) -> Account:

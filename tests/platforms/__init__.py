@@ -1,0 +1,1 @@
+"""Loopback platforms that keep the rules of the real ones."""
