@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable
+from collections.abc import AsyncIterable, Awaitable
 from pathlib import Path
 from typing import Protocol
 
@@ -34,3 +34,14 @@ async def brought(title: str, attachment: Attachment, path: Path, limit: int, do
         if not whole:
             path.unlink(missing_ok=True)  # noqa: ASYNC240 - must also happen when cancelled
     return path
+
+
+async def save(title: str, chunks: AsyncIterable[bytes], path: Path, limit: int) -> None:
+    """What a platform sends of a file. ``title``: of the platform. Raises Rejected past ``limit`` bytes."""
+    taken = 0
+    with path.open("wb") as out:
+        async for chunk in chunks:
+            taken += len(chunk)
+            if taken > limit:
+                raise Rejected(f"{title}: the file has more than {limit} bytes")
+            out.write(chunk)

@@ -22,6 +22,7 @@ from channels.discord.client_line import Line
 from channels.discord.failures import Lost, Refused, answered, object_of, seconds, settled
 from channels.discord.frames import Pace
 from channels.errors import NotReady, RateLimited, Rejected
+from channels.fetching import save
 from channels.once import Once
 
 Body = dict[str, Any]
@@ -242,13 +243,7 @@ class Wire:
                     raise RateLimited(seconds(response.headers, "Retry-After") or 5.0)
                 if response.status != 200:
                     raise NotReady(f"Discord: the file could not be fetched: HTTP {response.status}")
-                got = 0
-                with path.open("wb") as out:
-                    async for chunk in response.content.iter_chunked(1 << 16):
-                        got += len(chunk)
-                        if got > limit:
-                            raise Rejected(f"Discord: the file has more than {limit} bytes")
-                        out.write(chunk)
+                await save("Discord", response.content.iter_chunked(1 << 16), path, limit)
                 return True
         except (aiohttp.ClientError, TimeoutError) as error:
             raise NotReady(f"Discord: the file could not be fetched: {type(error).__name__}") from error

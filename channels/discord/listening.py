@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
 from typing import Any, cast
 
 from channels.contract import Arrival, ChannelContext, Clock, Cursor
@@ -22,6 +21,7 @@ from channels.discord.presses import Presses
 from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable
 from channels.fields import Body, Malformed
 from channels.quarantine import Quarantine
+from channels.together import foremost, to_their_ends
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Listening:
                         await line.close()
                     line = None
         except BaseExceptionGroup as failed:
-            raise _first(failed) from None
+            raise foremost(failed, AuthFailed, Unavailable, Over) from None
 
     async def _dial(self, gateway: str) -> Line:
         """Resumes the session, at its own address and then at everybody's; a new one begins when there is none."""
@@ -92,7 +92,7 @@ class Listening:
                 group.create_task(line.pump(), name="discord gateway")
                 await self._live(line, catch_up)
         except BaseExceptionGroup as failed:
-            raise _first(failed) from None
+            raise foremost(failed, AuthFailed, Unavailable, Over) from None
 
     async def _live(self, line: Line, catch_up: CatchUp) -> None:
         while True:
@@ -105,7 +105,7 @@ class Listening:
                     self._pass_over(f"a frame {frame.event} that cannot be read", frame.raw)
                 elif (chat := await self._note(frame, frame.data, catch_up)) is not None:
                     (catch_up.waiting if chat in catch_up.waiting else ready).setdefault(chat, []).append(frame)
-            await _all(self._deliver(chat, told) for chat, told in ready.items())
+            await to_their_ends(self._deliver(chat, told) for chat, told in ready.items())
             if frames or self._dirty:
                 await self._remember(frames, catch_up)
             self._look_back(catch_up)
@@ -245,25 +245,3 @@ class Listening:
 
 class _TurnBack(Over):
     """Not an end: the next connection resumes another session."""
-
-
-async def _all(works: Iterable[Any]) -> None:
-    """Runs them side by side, all of them to their end; then the first failure is raised."""
-    results = await asyncio.gather(*works, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What really failed: refused credentials and a store that cannot, before a connection that ended."""
-    leaves: list[BaseException] = []
-    todo: list[BaseException] = [group]
-    while todo:
-        error = todo.pop(0)
-        if isinstance(error, BaseExceptionGroup):
-            todo += list(cast("BaseExceptionGroup[BaseException]", error).exceptions)
-        else:
-            leaves.append(error)
-    wanted = (AuthFailed, Unavailable, Over)
-    return next((leaf for kind in wanted for leaf in leaves if isinstance(leaf, kind)), leaves[0])

@@ -30,6 +30,7 @@ from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateL
 from channels.feishu import client_sdk as sdk
 from channels.feishu import is_loopback
 from channels.feishu.fields import rows_of, word
+from channels.fetching import save
 from channels.fields import Body, soft
 from channels.once import Once
 from channels.record import record
@@ -185,7 +186,7 @@ class Wire:
             async with wire.asked(request, token) as response:
                 if response.status != HTTPStatus.OK or "application/json" in response.headers.get("content-type", ""):
                     return self._judge(method, await _whole(response), once=False)
-                await _save(response, into, limit)
+                await save("Feishu", response.content.iter_chunked(1 << 16), into, limit)
                 return response.headers.get("content-type", "").partition(";")[0].strip()
         except (ClientError, TimeoutError) as error:
             raise failure(method, error, once=False) from error
@@ -332,16 +333,6 @@ class Wire:
 
 async def _whole(response: ClientResponse) -> _Answer:
     return _Answer(response.status, response.headers, await response.read())
-
-
-async def _save(response: ClientResponse, into: Path, limit: int) -> None:
-    with into.open("wb") as out:
-        got = 0
-        async for chunk in response.content.iter_chunked(1 << 16):
-            got += len(chunk)
-            if got > limit:
-                raise Rejected(f"Feishu: the file has more than {limit} bytes")
-            out.write(chunk)
 
 
 def failure(method: str, error: ClientError | TimeoutError, *, once: bool) -> ChannelError:

@@ -26,6 +26,7 @@ from channels.feishu.presses import Presses
 from channels.fields import Body, Malformed, soft
 from channels.gaps import left_out
 from channels.quarantine import Quarantine
+from channels.together import foremost, to_their_ends
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class Listening:
                     group.create_task(self._catch_up(group), name="feishu catch-up")
                     await self._live(opened, group)
             except BaseExceptionGroup as failed:
-                failure = _first(failed)
+                failure = foremost(failed, AuthFailed)
                 if isinstance(failure, NotReady):
                     await self._ask_why()
                 raise failure from None
@@ -187,7 +188,7 @@ class Listening:
         private = [spoken.ms for payload, spoken in told if spoken is not None and spoken.person and inbound.is_private(payload)]
         if (chat and not self._memory.knows(chat)) or (private and not self._memory.has_met(chat)):
             works.append(self._open(chat, private, group))
-        await _all(works)
+        await to_their_ends(works)
 
     async def _open(self, chat: str, private: list[int], group: asyncio.TaskGroup) -> None:
         """How far a chat was read. ``private``: ms of one-to-one words in it."""
@@ -256,7 +257,7 @@ class Listening:
         for chat in tuple(self._backlog):
             self._begin(chat, group)
         todo = list(self._behind)
-        await _all(self._read(todo, group) for _ in range(READERS))
+        await to_their_ends(self._read(todo, group) for _ in range(READERS))
 
     async def _read(self, todo: list[str], group: asyncio.TaskGroup) -> None:
         """One of the readers: chats in which somebody is speaking now come first."""
@@ -308,7 +309,7 @@ class Listening:
     async def _arrivals(self, chat: Chat, missed: Missed, group: asyncio.TaskGroup) -> list[Arrival]:
         found: list[Arrival] = []
         people = [spoken for spoken in missed.said + missed.changed if spoken.person]
-        await _all(self._unknown(people, group))
+        await to_their_ends(self._unknown(people, group))
         for spoken in people:
             try:
                 is_change = spoken in missed.changed
@@ -340,23 +341,3 @@ async def _refuse(events: Iterable[tuple[Delivery, Body]]) -> None:
         await delivery.line.answer(
             delivery, HTTPStatus.OK if pressed else HTTPStatus.INTERNAL_SERVER_ERROR, _NOT_STORED if pressed else None
         )
-
-
-async def _all(works: Iterable[Any]) -> None:
-    """Runs them side by side, all of them to their end; then the first failure is raised."""
-    for result in await asyncio.gather(*works, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What really failed: refused credentials before anything else."""
-    failures: list[BaseException] = []
-    todo: list[BaseException] = [group]
-    while todo:
-        one = todo.pop(0)
-        if isinstance(one, BaseExceptionGroup):
-            todo = [*cast("BaseExceptionGroup[BaseException]", one).exceptions, *todo]
-        else:
-            failures.append(one)
-    return next((one for one in failures if isinstance(one, AuthFailed)), failures[0])

@@ -24,6 +24,7 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+from channels.fetching import save
 from channels.quarantine import SIZE
 from channels.record import record
 from channels.slack.overheard import Overheard
@@ -312,13 +313,7 @@ class Wire:
                     raise Rejected("Slack: the file is not readable: give the app the scope files:read and install it again")
                 if response.status != HTTPStatus.OK:
                     raise _by_status("file download", response.status, dict(response.headers), once=False)
-                with path.open("wb") as out:
-                    got = 0
-                    async for chunk in response.content.iter_chunked(1 << 16):
-                        got += len(chunk)
-                        if got > limit:
-                            raise Rejected(f"Slack: the file has more than {limit} bytes")
-                        out.write(chunk)
+                await save("Slack", response.content.iter_chunked(1 << 16), path, limit)
                 return response.content_type
         except (aiohttp.ClientError, TimeoutError) as error:
             raise failure("file download", error, once=False) from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -26,6 +25,7 @@ from channels.slack.memory import Memory, Names
 from channels.slack.mrkdwn import escape
 from channels.slack.slashes import Slashes
 from channels.slack.streams import Streams
+from channels.together import foremost, to_their_ends
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Listening:
                     group.create_task(self._doubles.run(), name="slack doubles")
                     await self._live(feed)
             except BaseExceptionGroup as failed:
-                failure = _first(failed)
+                failure = foremost(failed, AuthFailed)
                 if isinstance(failure, NotReady):
                     await self._ask_why()
                 raise failure from None
@@ -95,7 +95,7 @@ class Listening:
                     waits = frame.kind == "events_api" and (not self._listed or chat in self._behind)
                     (self._backlog if waits and chat else ready).setdefault(chat, []).append(frame)
             if ready:
-                await _all(self._deliver(chat, frames) for chat, frames in ready.items())
+                await to_their_ends(self._deliver(chat, frames) for chat, frames in ready.items())
 
     async def _disconnected(self, feed: Feed, frame: Frame) -> None:
         """Using Socket Mode, "Disconnecting": Slack renews its containers and announces it; each reason has its own answer."""
@@ -194,7 +194,7 @@ class Listening:
         self._behind.update({chat: None for chat in self._backlog if chat not in self._behind})
         self._listed = True
         todo = list(self._behind)
-        await _all(self._read(todo) for _ in range(READERS))
+        await to_their_ends(self._read(todo) for _ in range(READERS))
 
     async def _read(self, todo: list[str]) -> None:
         """One of the readers: chats in which somebody is speaking now come first."""
@@ -264,18 +264,3 @@ class Listening:
 
 def _people(row: Body) -> set[str]:
     return inbound.people_of("events_api", {"event": row})
-
-
-async def _all(works: Iterable[Any]) -> None:
-    """Runs them side by side, all of them to their end; then the first failure is raised."""
-    results = await asyncio.gather(*works, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    failures: list[BaseException] = [group]
-    while isinstance(failures[0], BaseExceptionGroup):
-        failures = list(cast("BaseExceptionGroup[BaseException]", failures[0]).exceptions)
-    return failures[0]

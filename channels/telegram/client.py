@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
+from channels.fetching import save
 from channels.lean import Lean
 from channels.quarantine import Garbled
 from channels.record import record
@@ -310,13 +311,7 @@ class Wire:
             async with self._session.get(found.file_path, timeout=timeout) as response:
                 if response.status != 200:
                     raise NotReady(f"Telegram: the file could not be fetched: HTTP {response.status}")
-                taken = 0
-                with _new(path) as out:
-                    async for chunk in response.content.iter_chunked(1 << 16):
-                        taken += len(chunk)
-                        if taken > limit:
-                            raise Rejected(f"Telegram: the file has more than the allowed {limit} bytes")
-                        out.write(chunk)
+                await save("Telegram", response.content.iter_chunked(1 << 16), path, limit)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise NotReady(f"Telegram: the file could not be fetched: {type(error).__name__}") from error
 
@@ -361,17 +356,13 @@ def _content(path: Path) -> IO[bytes]:
 
 def _copy(stored: Path, path: Path, limit: int) -> None:
     """Raises Rejected for more than ``limit`` bytes and for what cannot be read."""
-    with _content(stored) as source, _new(path) as out:
+    with _content(stored) as source, path.open("wb") as out:
         taken = 0
         while chunk := source.read(1 << 16):
             taken += len(chunk)
             if taken > limit:
-                raise Rejected(f"Telegram: the file has more than the allowed {limit} bytes")
+                raise Rejected(f"Telegram: the file has more than {limit} bytes")
             out.write(chunk)
-
-
-def _new(path: Path) -> IO[bytes]:
-    return path.open("wb")
 
 
 def _sent(message: Message) -> Sent:

@@ -16,6 +16,7 @@ import structlog
 from channels.contract import Address, Answer, Attachment, Channel, Clock, Outbound, PersonId, Probed, Wary, Whispering
 from channels.errors import AuthFailed, ChannelError, InUse, NotReady, RateLimited, Unavailable
 from channels.record import record
+from channels.together import foremost
 from ohmo.contracts.errors import LeaseLost, StoreError
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.status import ChannelStatus
@@ -150,7 +151,9 @@ class Switchboard:
         health, attempt, pause = self._health[link.label], 0, 0.0
         while True:
             health.alive = health.useful = False
-            error = _first(await failure_of(self._life(link, health)))
+            error = await failure_of(self._life(link, health))
+            if isinstance(error, ExceptionGroup):
+                error = foremost(cast("ExceptionGroup[Exception]", error), AuthFailed, LeaseLost)
             now = self._parts.now()
             lived = now - self._since.pop(link.label, now) if health.alive else 0.0
             if lived > max(USEFUL, pause) or (health.useful and isinstance(error, ChannelError)):
@@ -340,15 +343,6 @@ class _Standby(Exception):
 
 def _lease_name(link: LinkSettings, account: str) -> str:
     return f"channel:{link.name}:{account}"
-
-
-def _first(error: Exception | None) -> Exception | None:
-    """What really failed inside task groups: refused credentials before anything else, then a lost lease."""
-    if not isinstance(error, ExceptionGroup):
-        return error
-    inner = cast("ExceptionGroup[Exception]", error).exceptions
-    leaves = [leaf for one in inner if (leaf := _first(one)) is not None]
-    return next((leaf for kind in (AuthFailed, LeaseLost) for leaf in leaves if isinstance(leaf, kind)), leaves[0])
 
 
 __all__ = ["BoardParts", "LinkSettings", "Switchboard"]

@@ -31,6 +31,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.rivals",
         "channels.once",
         "channels.setup",
+        "channels.together",
         "channels.testing",
     ),
     2: (
