@@ -23,10 +23,14 @@ _REST = (
     "UPDATE threads SET owner = NULL, until = 0, ready_at = NULL, parked = 0",
     "DELETE FROM leases",
 )
-_INBOX = "thread, seq, sort, kind, message, album, person, said_at, at, ready_at, body"
-_POST = "id, thread, seq, channel, account, turn, body, attempts, at, ready_at, expires, ttl"
+_INBOX = "thread, sort, kind, message, album, person, said_at, at, ready_at, body"
+_POST = "id, thread, channel, account, turn, body, attempts, at, ready_at, expires, ttl"
 _LEFT = "(ended_at IS NULL OR state = 'dead')"  # posts that nobody has read
 _UNHEARD = "(ended_at IS NULL OR ending = 'dead')"  # messages that nobody has answered
+# An arrival and the same one in another store. What a platform said has its name there, anything else bears its key.
+_SAME = (
+    """i.thread = l.thread AND i.message = l.message AND i.kind = l.kind AND ((l.message <> '' AND i.sort = l.sort) OR i.body = l.body)"""
+)
 _KNOWN = "thread IN (SELECT thread FROM main.threads)"
 # What the store that is replaced had heard since is no news when a platform tells it again, its jobs have run, and whoever was shown out stays out.
 _LATER = (
@@ -35,21 +39,33 @@ _LATER = (
     WHERE l.job = main.jobs.job AND l.revision = main.jobs.revision AND l.next_at > main.jobs.next_at""",
     """INSERT OR REPLACE INTO main.people (channel, account, person, name, role, code_hash, expires, by, at)
     SELECT channel, account, person, name, role, code_hash, expires, by, at FROM later.people WHERE role = 'revoked'""",
+    "CREATE TEMP TABLE ends AS SELECT thread, next_seq FROM main.threads",
     """UPDATE main.threads SET next_seq = MAX(main.threads.next_seq, l.next_seq), generation = MAX(main.threads.generation, l.generation)
     FROM later.threads l WHERE l.thread = main.threads.thread""",
     f"""INSERT OR IGNORE INTO main.threads (thread, channel, account, chat, topic, person, next_seq, generation)
     SELECT thread, channel, account, chat, topic, person, next_seq, generation FROM later.threads
     WHERE thread IN (SELECT thread FROM later.inbox WHERE {_UNHEARD}) OR thread IN (SELECT thread FROM later.outbox WHERE {_LEFT})""",
-    """UPDATE main.inbox SET ending = l.ending, reason = l.reason FROM later.inbox l WHERE main.inbox.ending = 'dead' AND l.ending <> 'dead'
-    AND l.thread = main.inbox.thread AND l.seq = main.inbox.seq AND l.at = main.inbox.at AND l.message IS main.inbox.message""",
-    f"""INSERT OR IGNORE INTO main.inbox ({_INBOX}, state, ending, reason, ended_at)
-    SELECT {_INBOX}, 'ended', 'dead', COALESCE(reason, 'it was open in the store that was replaced; say it again'), :now
-    FROM later.inbox WHERE {_UNHEARD} AND {_KNOWN}""",
+    f"""UPDATE main.inbox AS i SET ending = l.ending, reason = l.reason FROM later.inbox l
+    WHERE i.ending = 'dead' AND l.ending <> 'dead' AND {_SAME}""",
     "UPDATE main.outbox SET state = 'dropped' WHERE ended_at = :now AND id IN (SELECT id FROM later.outbox WHERE state IN ('sent','dropped'))",
-    # whole and as a message of its own: what an edit would replace may not be known here
-    f"""INSERT OR IGNORE INTO main.outbox ({_POST}, kind, state, ended_at, error)
-    SELECT {_POST}, 'message', 'dead', :now, COALESCE(error, 'it was not sent before the store was replaced')
-    FROM later.outbox WHERE {_LEFT} AND kind <> 'draft' AND {_KNOWN}""",
+)
+# The number of a row in its thread. A store that took another way since (another home, an older restore) has given it to something else: then the
+# row gets the next one that is free.
+_STRAYS = """SELECT l.thread, l.seq FROM later.{table} l JOIN temp.ends e ON e.thread = l.thread AND l.seq < e.next_seq WHERE {strange}"""
+_NEXT = "UPDATE main.threads SET next_seq = next_seq + 1 WHERE thread = ? RETURNING next_seq - 1"
+_NUMBER = "COALESCE((SELECT m.fresh FROM temp.moved m WHERE m.thread = l.thread AND m.seq = l.seq), l.seq)"
+_LETTERS = f"{_UNHEARD} AND l.{_KNOWN} AND NOT EXISTS (SELECT 1 FROM main.inbox i WHERE {_SAME})"
+# Whole and as a message of its own: what an edit would replace may not be known here.
+_POSTS = f"{_LEFT} AND l.kind <> 'draft' AND l.{_KNOWN} AND NOT EXISTS (SELECT 1 FROM main.outbox o WHERE o.id = l.id)"
+_DEAD = (
+    f"""INSERT INTO main.inbox ({_INBOX}, seq, state, ending, reason, ended_at)
+    SELECT {_INBOX}, {_NUMBER}, 'ended', 'dead', COALESCE(reason, 'it was open in the store that was replaced; say it again'), :now
+    FROM later.inbox l WHERE {_LETTERS}""",
+    f"""INSERT INTO main.outbox ({_POST}, seq, kind, state, ended_at, error)
+    SELECT {_POST}, {_NUMBER}, 'message', 'dead', :now, COALESCE(error, 'it was not sent before the store was replaced')
+    FROM later.outbox l WHERE {_POSTS}""",
+    """UPDATE main.seen AS s SET seq = m.fresh FROM temp.moved m JOIN later.seen l ON l.thread = m.thread AND l.seq = m.seq
+    WHERE s.channel = l.channel AND s.account = l.account AND s.event_key = l.event_key AND s.thread = m.thread AND s.seq = m.seq""",
 )
 
 
@@ -77,14 +93,26 @@ def settle(copy: Path, now: int, replaced: Path | None = None) -> Settled:
         if told:
             try:
                 store.execute("SAVEPOINT later")
-                for statement in _LATER:
-                    store.execute(statement, {"now": now} if ":now" in statement else {})
+                _learn(store, now)
             except sqlite3.Error:  # of another form, or a page of it cannot be read
                 store.execute("ROLLBACK TO later")
                 told = False
         messages, posts = _dead(store, now)
         store.execute("COMMIT")
     return Settled(messages, told, posts)
+
+
+def _learn(store: sqlite3.Connection, now: int) -> None:
+    """What only the replaced store knows, attached as ``later``."""
+    for statement in _LATER:
+        store.execute(statement, {"now": now} if ":now" in statement else {})
+    store.execute("CREATE TEMP TABLE moved (thread TEXT, seq INTEGER, fresh INTEGER, PRIMARY KEY (thread, seq))")
+    for table, strange in (("inbox", _LETTERS), ("outbox", _POSTS)):
+        for thread, seq in store.execute(_STRAYS.format(table=table, strange=strange)).fetchall():
+            ((fresh,),) = store.execute(_NEXT, (thread,)).fetchall()
+            store.execute("INSERT INTO moved VALUES (?, ?, ?)", (thread, seq, fresh))
+    for statement in _DEAD:
+        store.execute(statement, {"now": now} if ":now" in statement else {})
 
 
 def _dead(store: sqlite3.Connection, now: int) -> tuple[int, int]:

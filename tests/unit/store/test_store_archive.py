@@ -165,6 +165,49 @@ def test_dead_letters_that_only_the_replaced_store_has_stay_dead_letters(home: P
     assert posts(database) == {"dead": ("dead", "refused"), "alone": ("dead", "refused")}
 
 
+def test_what_was_open_in_a_house_whose_numbers_meet_those_of_the_backup_gets_numbers_of_its_own(home: Path, tmp_path: Path) -> None:
+    """Two houses in the same chats: the one thread, numbered twice. Then one's backup is taken back over the other, and this one's over that."""
+    (other := tmp_path / "other").mkdir()
+    paths: list[Path] = []
+    for root, name in ((home, "mine"), (other, "theirs")):
+        with closing(sqlite3.connect(furnished(root, 1))) as store, store:
+            store.execute("UPDATE threads SET next_seq = 9")
+            for seq, what in ((2, f"{name} waits"), (3, f"{name} is dead"), (4, f"{name} has an end")):
+                ended = (None, None, "waiting") if seq == 2 else ("dead" if seq == 3 else "answered", 5, "ended")
+                store.execute(
+                    "INSERT INTO inbox (thread, seq, sort, kind, message, album, person, said_at, at, ready_at, body, ending, ended_at, state)"
+                    " VALUES ('t0', ?, '1', 'message', ?, '', '1', 1, 1, 1, ?, ?, ?, ?)", (seq, what, what, *ended)
+                )  # fmt: skip
+                store.execute("INSERT INTO seen VALUES ('telegram', '1', ?, 't0', ?, 1)", (what, seq))
+            for one in ("goes", "is dead"):
+                post(store, f"{name} {one}", "t0", "dead" if one == "is dead" else "ready")
+            store.execute(
+                "INSERT INTO inbox (thread, seq, sort, kind, message, album, person, said_at, at, ready_at, body, state, ending, ended_at)"
+                " VALUES ('t0', ?, '7', 'message', 'of both', '', '1', 1, 1, 1, ?, ?, ?, ?)",
+                (7, name, *(("waiting", None, None) if name == "mine" else ("ended", "answered", 5))),
+            )
+        with hold_home(root):
+            paths.append(make_backup(root, root / "ohmo.db", tmp_path / name, NOW).path)
+    there = tmp_path / "there"
+    there.mkdir()
+    restore(paths[0], there, NOW)
+    for turn, path in enumerate((paths[1], paths[0], paths[1], paths[1]), 1):
+        restore(path, there, NOW + timedelta(hours=turn))
+        with closing(sqlite3.connect(there / "ohmo.db")) as store:
+            dead = [row[0] for row in store.execute("SELECT message FROM inbox WHERE ending = 'dead' ORDER BY message")]
+            assert dead == ["mine is dead", "mine waits", "theirs is dead", "theirs waits"], turn
+            unsent = [row[0] for row in store.execute("SELECT id FROM outbox WHERE state = 'dead' ORDER BY id")]
+            assert unsent == ["mine goes", "mine is dead", "theirs goes", "theirs is dead"], turn
+            numbers = store.execute(
+                "SELECT seq FROM inbox WHERE thread = 't0' UNION ALL SELECT seq FROM outbox WHERE thread = 't0'"
+            ).fetchall()
+            assert len(numbers) == len(set(numbers)), turn
+            assert max(numbers)[0] < store.execute("SELECT next_seq FROM threads WHERE thread = 't0'").fetchone()[0]
+            names = "SELECT message, event_key FROM inbox i JOIN seen s ON s.thread = i.thread AND s.seq = i.seq WHERE ending = 'dead'"
+            assert [row for row in store.execute(names) if row[0] != row[1]] == []
+            assert store.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
 def test_whoever_was_shown_out_since_the_backup_is_not_let_in_again(home: Path) -> None:
     database = furnished(home)
     with closing(sqlite3.connect(database)) as store, store:
