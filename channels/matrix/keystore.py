@@ -141,13 +141,6 @@ class KeyStore:
 
     # the device itself
 
-    def note(self, name: str) -> str | None:
-        row = self._one("SELECT value FROM self WHERE name = ?", name)
-        return None if row is None else str(row[0])
-
-    def put_note(self, name: str, value: str) -> None:
-        self._do("INSERT OR REPLACE INTO self VALUES (?, ?)", name, value)
-
     def account(self) -> Account | None:
         row = self._one("SELECT value FROM self WHERE name = 'account'")
         try:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from channels.matrix.inbound import Event, mapping
+from channels.matrix.inbound import Event
 from channels.matrix.keystore import KeyStore, Waiting
 
 PATIENCE = timedelta(seconds=60)  # before a person hears that a message cannot be read
@@ -49,10 +49,6 @@ class Late:
 
     def _now(self) -> int:
         return int(self._clock().timestamp() * 1000)
-
-
-def event_of(waiting: Waiting) -> Event:
-    return mapping(json.loads(waiting.body))
 
 
 def _milliseconds(span: timedelta) -> int:

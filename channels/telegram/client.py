@@ -184,11 +184,7 @@ class Wire:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
-        far = urlsplit(self._api_url).hostname not in {
-            "127.0.0.1",
-            "localhost",
-            "::1",
-        }  # a proxy variable must not divert a loopback server
+        far = urlsplit(self._api_url).hostname not in {"127.0.0.1", "localhost", "::1"}  # where no proxy variable leads
         connector = aiohttp.TCPConnector(limit=32, keepalive_timeout=60)
         async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=far) as session:
             self._session = session

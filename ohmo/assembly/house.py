@@ -38,7 +38,8 @@ from ohmo.gateway.access import Access
 from ohmo.gateway.away import Away
 from ohmo.gateway.cards import lapsing
 from ohmo.gateway.errands import Errands
-from ohmo.gateway.intake import Intake, IntakeParts
+from ohmo.gateway.intake import Intake
+from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
 from ohmo.gateway.questions import Granting, OpenQuestions
 from ohmo.gateway.switchboard import Switchboard

@@ -37,9 +37,7 @@ ALONE = 3600.0  # seconds of a connection after which another one that uses our 
 USEFUL = 10.0  # seconds of a connection that was heard, after which its loss is a new one: the next try comes soon again
 OPENING = 30  # seconds other channels get to connect before the owner is told through one of them
 TELL_AFTER = 5  # tries of a channel that cannot be reached before the owner hears of it
-LARGEST_FETCHED = (
-    100 << 20
-)  # bytes of one file of a person; platforms and adapters have smaller bounds. (``max_file`` bounds what we send.)
+LARGEST_FETCHED = 100 << 20  # bytes of one file of a person; platforms have smaller bounds (``max_file`` is for what we send)
 SAY_LIMIT = 10.0  # seconds a word that nobody keeps may take
 BUILD_LIMIT = 60.0  # seconds for importing an SDK and building an adapter
 

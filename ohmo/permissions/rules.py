@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from channels.record import record
-from ohmo.permissions.patterns import known, path_matcher
+from ohmo.permissions.patterns import path_matcher
 
 _FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*|mcp__[\w*-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 _READERS, _WRITERS = frozenset({"Read", "Glob", "Grep"}), frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
@@ -162,8 +162,3 @@ def host_matches(rule: Rule, host: str) -> bool:
     domain = rule.pattern.removeprefix("domain:").removeprefix("*.").casefold().rstrip(".")
     host = host.casefold().rstrip(".")
     return host == domain or host.endswith("." + domain) or domain == "*"
-
-
-def surely(text: str) -> bool:
-    """A command with unknown parts is never covered by a rule that allows."""
-    return known(text)

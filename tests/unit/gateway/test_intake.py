@@ -26,7 +26,8 @@ from ohmo.contracts.tool import Question
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.gateway.cards import card, closing
 from ohmo.gateway.errands import Errands
-from ohmo.gateway.intake import Intake, IntakeParts
+from ohmo.gateway.intake import Intake
+from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.questions import OpenQuestions
 from ohmo.store.memory import MemoryStore
 

@@ -1,0 +1,135 @@
+"""An answer to a question of the house, however it was given: by a button, a thumb, in words, or by a command."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from channels.contract import Answer, Inbound, Reacted, Said
+from ohmo.commands.contract import Decide
+from ohmo.contracts.store import Accepted, Asked, Ruling
+from ohmo.gateway.access import is_free
+from ohmo.gateway.cards import closing, parse_choice, parse_run
+from ohmo.gateway.intake_parts import IntakeParts
+from ohmo.gateway.late_calls import LateCalls
+from ohmo.gateway.questions import Granting, remembered
+from ohmo.gateway.reactions import verdict_of
+from ohmo.lifecycle import failure_of, within
+
+COURTESY = 5.0  # seconds the platform gets to show that a button was pressed
+
+
+class Answering:
+    """Each answer is one transaction: its effect on the question, what is said of it, and the ending of the arrival that brought it."""
+
+    def __init__(self, parts: IntakeParts, late: LateCalls) -> None:
+        self._parts, self._late = parts, late
+        self._granting = Granting(parts.desk.thread, parts.new_id, parts.clock)
+
+    async def pressed(self, accepted: Accepted, answer: Answer) -> None:
+        """A button of a card: of one that is open, or "Run it now" of one that nobody answered in time."""
+        if (late := parse_run(answer.choice)) is not None:
+            await self._pressed_late(accepted, answer, late)
+            return
+        parts, pressed = self._parts, parse_choice(answer.choice)
+        asked = await self._find(pressed[1]) if pressed is not None else None
+        if pressed is None or asked is None:
+            await parts.end(accepted, "refused", "this question is closed")
+            await self._acknowledge(answer, "This question is closed.")
+            return
+        if not parts.access.may_answer(asked, answer):
+            await parts.end(accepted, "refused", f"{answer.person.id} may not answer this question")
+            await self._acknowledge(answer, "This question is not yours to answer.")
+            return
+        choice = asked.ask.question.choices[pressed[0]] if pressed[0] < len(asked.ask.question.choices) else None
+        if choice is None:
+            await parts.end(accepted, "refused", "no such choice")
+            await self._acknowledge(answer, "There is no such choice.")
+            return
+        if asked.ask.question.kind == "question":
+            decision = Decide(asked.ask.id, "allowed", word=choice.label)
+        elif choice.value == "deny":
+            decision = Decide(asked.ask.id, "denied")
+        else:
+            decision = Decide(asked.ask.id, "allowed", choice.value if choice.value in ("session", "always") else "once")
+        done = await self.decide(accepted, answer, decision)
+        await self._acknowledge(answer, choice.label if done else "Too late: this question is closed.")
+
+    async def _pressed_late(self, accepted: Accepted, answer: Answer, approval: str) -> None:
+        lapsed = await self._parts.store.lapsed(approval)
+        if lapsed is None:
+            await self._parts.end(accepted, "refused", "this question is closed")
+            await self._acknowledge(answer, "This question is closed.")
+            return
+        done, text = await self._late.run(answer, lapsed)
+        await (self._parts.end(accepted, "answered") if done else self._parts.end(accepted, "refused", text))
+        await self._acknowledge(answer, text or "Run it now")
+
+    async def reacted(self, accepted: Accepted, reacted: Reacted) -> None:
+        """A thumb on the card of a permission is its button; on anything else, or by somebody else, it is only a thumb, and nobody is told off for it."""
+        parts, here = self._parts, (reacted.address.channel, reacted.address.account, reacted.address.chat)
+        verdict = verdict_of(reacted.emoji)
+        for asked in await parts.store.open_questions():
+            if verdict is None or asked.state != "asked" or asked.ask.question.kind != "permission":
+                continue
+            row = await parts.store.post_row(asked.ask.id)
+            place = asked.address if row is None else row.row.outbound.address  # a job's card stands where its person is
+            if (place.channel, place.account, place.chat) != here:
+                continue
+            shown = [state.receipt.message for state in row.parts if state.receipt is not None] if row is not None else []
+            if reacted.message not in shown:
+                continue
+            if parts.access.may_answer(asked, reacted):
+                await self.decide(accepted, reacted, Decide(asked.ask.id, verdict), quiet=True)
+            else:
+                await parts.end(accepted, "refused", f"{reacted.person.id} may not answer this question")
+            return
+        await parts.end(accepted, "noted", "no open question stands there")
+
+    async def _acknowledge(self, answer: Answer, text: str) -> None:
+        """A courtesy: a platform that hangs must not hold up what is said next in this thread."""
+        await failure_of(within(COURTESY, self._parts.acknowledge(answer, text)))
+
+    async def in_words(self, accepted: Accepted, said: Inbound) -> None:
+        """A message that came while a question of the thread waited for words."""
+        asked_now = [asked for asked in await self._parts.store.open_questions(accepted.thread) if asked.state == "asked"]
+        questions = [asked for asked in asked_now if is_free(asked.ask.question)]  # words never answer a permission that came meanwhile
+        if questions:
+            await self.decide(accepted, said, Decide(questions[0].ask.id, "allowed", word=said.text))
+        else:
+            late = [self._parts.notice(said.address, "The question this answered is closed. Please say it again as a message.")]
+            await self._parts.end(accepted, "refused", "the question is closed", late)
+
+    async def decide(self, accepted: Accepted, said: Said, decision: Decide, *, quiet: bool = False, owner: bool = False) -> bool:
+        """False: it was too late, or not theirs to answer. ``quiet``: then nobody is told. ``owner``: may answer for anybody."""
+        parts = self._parts
+        asked = await self._find(decision.approval)
+        if asked is not None and not owner and not parts.access.may_answer(asked, said):
+            await parts.end(
+                accepted, "refused", "not yours to answer", [parts.notice(said.address, "This question is not yours to answer.")]
+            )
+            return False
+        if asked is not None:
+            decision = replace(decision, scope=remembered(asked, decision.scope))
+        note = _note(decision, said)
+        grant = await self._granting.grant(asked, decision.scope) if decision.verdict == "allowed" else None
+        here = (accepted.thread, accepted.seq)
+        ruling = Ruling(decision.approval, decision.verdict, said.person.id, decision.word, decision.scope, grant, here)
+        outcome = await parts.store.answer(
+            ruling, late=[] if quiet else [parts.notice(said.address, "Too late: this question is closed.")], card=parts.card, closing=closing(parts.new_id, note),
+        )  # fmt: skip
+        parts.failpoint("approval.granted")
+        return outcome == "ok"
+
+    async def _find(self, approval: str) -> Asked | None:
+        return next((asked for asked in await self._parts.store.open_questions() if asked.ask.id == approval), None)
+
+
+def _note(decision: Decide, said: Said) -> str:
+    who = said.person.name or said.person.id
+    if decision.verdict == "denied":
+        return f"Denied by {who}"
+    if decision.word:
+        return f"{who}: {decision.word[:200]}"
+    return {"once": f"Allowed once by {who}", "session": f"Allowed for this session by {who}", "always": f"Always allowed by {who}"}[
+        decision.scope
+    ]

@@ -1,0 +1,54 @@
+"""What handling an arrival needs, and how one ends."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from channels.contract import Address, Answer, Clock, Outbound
+from channels.record import record
+from ohmo.commands.contract import Command, Desk
+from ohmo.contracts.arrivals import Terms, Wake
+from ohmo.contracts.store import Accepted, Card, Ending, PostRow, Store
+from ohmo.failpoints import Failpoint
+from ohmo.gateway.access import Access
+from ohmo.gateway.away import Away
+from ohmo.gateway.cards import card
+from ohmo.gateway.whispers import Whispers
+from ohmo.ids import NewId
+from ohmo.sessions.parts import Busy
+
+# By a job's thread, person and name; and the account of that person. None: there is no such job any more.
+JobTerms = Callable[[Address, str, str], Awaitable[tuple[Terms, str] | None]]
+
+
+@record
+class IntakeParts:
+    """``stopped`` is told that what was said in a thread has been ended; ``arrived`` that a running thread got a message, and whether its turn shall
+    read it now; ``chose`` what later messages do there; ``acknowledge`` answers the platform's button press; ``drafted`` knows how far a draft has
+    grown, so that stopping it takes nothing away that was read; ``publish`` takes new requests of the house's own, None: there are none."""
+
+    store: Store
+    access: Access
+    commands: Mapping[str, Command]
+    desk: Desk
+    stopped: Callable[[str], Awaitable[None]]
+    arrived: Callable[[str, bool], None]
+    acknowledge: Callable[[Answer, str], Awaitable[None]]
+    new_id: NewId
+    clock: Clock
+    failpoint: Failpoint
+    drafted: Callable[[str], str | None] = lambda _: None
+    card: Card = card
+    away: Away | None = None
+    whispers: Whispers | None = None
+    publish: Callable[[Wake], Awaitable[Accepted]] | None = None
+    restart: Callable[[], None] = lambda: None
+    chose: Callable[[str, Busy | None], None] = lambda _, __: None
+    terms: JobTerms | None = None
+
+    def notice(self, address: Address, text: str) -> PostRow:
+        return PostRow(self.new_id(), "notice", Outbound(address, text))
+
+    async def end(self, accepted: Accepted, ending: Ending, reason: str = "", posts: Sequence[PostRow] = ()) -> None:
+        """One transaction with what is said about it."""
+        await self.store.end_arrival(accepted.thread, accepted.seq, ending, reason, posts)

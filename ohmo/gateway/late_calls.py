@@ -1,0 +1,60 @@
+"""A call that nobody allowed in time, and that somebody wants to run all the same: it begins a new request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from channels.contract import Person, PersonId, Said
+from ohmo.contracts.arrivals import Again, Wake
+from ohmo.contracts.store import Lapsed
+from ohmo.gateway.cards import closing
+from ohmo.gateway.intake_parts import IntakeParts
+from ohmo.ids import derived
+
+RUN_NOW = (
+    "(Nobody allowed this call in time. {name} allows it now, and it runs first. Say what came of it, and go on with what it was for.)"
+)
+
+
+class LateCalls:
+    """By a press of "Run it now", or the command that says so."""
+
+    def __init__(self, parts: IntakeParts) -> None:
+        self._parts = parts
+
+    async def run(self, said: Said, lapsed: Lapsed, *, owner: bool = False) -> tuple[bool, str]:
+        """Whether it is a new request, and what is said about it, "" for nothing. Done twice it is the same: its key is the question's."""
+        parts, asked = self._parts, lapsed.asked
+        if not owner and not parts.access.may_answer(asked, said):
+            return False, "This question is not yours to answer."
+        if parts.publish is None or (wake := await self._again(said, lapsed)) is None:
+            return False, "This question is closed."
+        name = said.person.name or said.person.id
+        published = await parts.publish(wake)
+        card_row = await parts.store.post_row(asked.ask.id)
+        if card_row is not None:
+            await parts.store.post([closing(lambda: derived("again", asked.ask.id), f"Run now: allowed by {name}")(card_row)])
+        return (False, "It was run already.") if published.duplicate else (True, "")
+
+    async def _again(self, said: Said, lapsed: Lapsed) -> Wake | None:
+        """None: nobody may have this run any more. What a job asked runs under the job's terms, and what comes of it goes where its reports go."""
+        parts, asked = self._parts, lapsed.asked
+        prompt = RUN_NOW.format(name=" ".join((said.person.name or said.person.id).split())[:100])
+        key, place, digest, by = f"again:{asked.ask.id}", asked.address, asked.ask.question.digest, said.person.id
+        if place.channel == "house":
+            found = await parts.terms(place, asked.person, lapsed.job) if parts.terms is not None else None
+            if found is None:
+                return None
+            again = Again(lapsed.call.name, lapsed.call.arguments, digest, by, "guest")  # as whom a job acts is looked up when it runs
+            return Wake(
+                key=key, origin="again", place=place, deliver=None, person=asked.person, prompt=prompt, at=parts.clock(), terms=found[0],
+                account=found[1], again=again,
+            )  # fmt: skip
+        standing = parts.access.standing_of(replace(said, address=place, person=Person(PersonId(asked.person), "")))
+        if standing is None:
+            return None
+        info = await parts.desk.thread(asked.thread)
+        return Wake(
+            key=key, origin="again", place=place, deliver=place, person=asked.person, prompt=prompt, at=parts.clock(), account=place.account,
+            mind=info.person_scope if info is not None else "", again=Again(lapsed.call.name, lapsed.call.arguments, digest, by, standing),
+        )  # fmt: skip
