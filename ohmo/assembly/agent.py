@@ -23,7 +23,7 @@ from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine
 from ohmo.engine.reasoner import Reasoner
-from ohmo.logs import Redactor
+from ohmo.logs.redaction import Redactor
 from ohmo.permissions.gate import LayeredGate, Others, alone
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import Policy

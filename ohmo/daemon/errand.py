@@ -15,7 +15,7 @@ from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config
 from ohmo.daemon.life import living
 from ohmo.daemon.loop import run
-from ohmo.logs import logging_to
+from ohmo.logs.writing import logging_to
 from ohmo.processes.sealed import seal
 from ohmo.store.lock import hold_home
 

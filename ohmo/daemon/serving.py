@@ -31,7 +31,7 @@ from ohmo.daemon.loop import run
 from ohmo.discovery import load
 from ohmo.failpoints import from_environment
 from ohmo.lifecycle import notify, outcome, signals
-from ohmo.logs import GRAVE, is_read_live, logging_to
+from ohmo.logs.writing import GRAVE, is_read_live, logging_to
 from ohmo.processes.sealed import seal
 from ohmo.service.heartbeat import heartbeat
 from ohmo.service.rereading import Rereading

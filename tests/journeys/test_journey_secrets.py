@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from channels.testing import EVERYTHING
-from ohmo.logs import REDACTED
+from ohmo.logs.redaction import REDACTED
 from ohmo.providers.scripted import Says
 from ohmo.testing import World, house
 from tests.unit.logs.test_logs import SHAPES

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from ohmo.control.logbook import Logbook, Wanted
-from ohmo.logs import RotatingFile
+from ohmo.logs.rotating import RotatingFile
 from tests.unit.control.small_house import SmallHouse
 
 ALL = Wanted()

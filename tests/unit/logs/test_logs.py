@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 import structlog
 
-from ohmo.logs import BLOT, GRAVE, REDACTED, Redactor, RotatingFile, Writer, logging_to
+from ohmo.logs.redaction import BLOT, REDACTED, Redactor
+from ohmo.logs.rotating import RotatingFile
+from ohmo.logs.writing import GRAVE, Writer, logging_to
 
 SHAPES = [
     "sk-ant-api03-AbCdEfGh12345678",

@@ -1,0 +1,204 @@
+"""The thread that cleans and writes what is said, and the way from ``structlog`` and ``logging`` into it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import select
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Collection, Generator, Mapping, MutableMapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+import structlog
+
+from ohmo.logs.redaction import Redactor
+from ohmo.logs.rotating import RotatingFile
+
+GRAVE = frozenset({"warning", "error", "critical"})
+
+
+class Writer:
+    """The thread behind the log."""
+
+    def __init__(
+        self, file: RotatingFile, redactor: Redactor, human: TextIO | None, depth: int = 10_000, grave: frozenset[str] | None = None
+    ) -> None:
+        """``grave``: the only levels shown to ``human``; None: all."""
+        self._file, self._redactor, self._human, self._grave = file, redactor, human, grave
+        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(depth)
+        self._lost = 0
+        self._counting = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    @property
+    def lost(self) -> int:
+        """Lines that found no room and are not yet mentioned in the file."""
+        return self._lost
+
+    def put(self, event: dict[str, Any]) -> None:
+        """Never waits."""
+        try:
+            self._queue.put_nowait(event)
+        except queue.Full:
+            self._count(1)
+
+    def close(self, timeout: float = 2.0) -> None:
+        """Write what is queued, for at most ``timeout`` seconds."""
+        try:
+            self._queue.put(None, timeout=timeout)
+        except queue.Full:
+            return
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while (event := self._queue.get()) is not None:
+            clean: dict[str, Any] = self._redactor.value(event)
+            if self._human is not None and (self._grave is None or clean.get("level") in self._grave):
+                self._show(clean)
+            self._write(clean)
+        self._file.close()
+
+    def _write(self, event: dict[str, Any]) -> None:
+        lost = self._lost
+        try:
+            if lost:
+                self._file.write(_line({"at": _now(), "level": "warning", "event": "log.lost", "lines": lost}))
+                self._count(-lost)
+            self._file.write(_line(event))
+        except OSError:
+            self._count(1)
+
+    def _count(self, lines: int) -> None:
+        with self._counting:
+            self._lost += lines
+
+    def _show(self, event: Mapping[str, Any]) -> None:
+        rest = " ".join(
+            f"{key}={_short(value)}" for key, value in event.items() if key not in ("at", "level", "event", "exception") and value != ""
+        )
+        if self._human is None or not _takes(self._human):
+            return
+        text = f"{str(event.get('at', ''))[:19]}Z {event.get('level', '')!s:7} {event.get('event', '')} {rest}".rstrip()
+        try:
+            print(text, *([event["exception"]] if "exception" in event else []), sep="\n", file=self._human, flush=True)
+        except (OSError, ValueError):
+            self._human = None  # the terminal is gone
+
+
+def _takes(human: TextIO) -> bool:
+    """Whether a line goes through without waiting: a pipe whose reader hangs must not hold up the file, and the end of the process."""
+    try:
+        handle = human.fileno()
+    except (OSError, ValueError):  # no file of the system
+        return True
+    poll = select.poll()
+    poll.register(handle, select.POLLOUT)
+    return bool(poll.poll(0))
+
+
+@contextmanager
+def logging_to(
+    path: Path,
+    *,
+    secrets: Callable[[], Collection[str]] = frozenset,
+    level: int = logging.INFO,
+    human: TextIO | None = None,
+    grave: frozenset[str] | None = None,
+    max_bytes: int = 10 * 2**20,
+    keep: int = 5,
+) -> Generator[Writer]:
+    """Everything that structlog and ``logging`` say inside it goes to ``path``, and to ``human`` as well; there only the levels in ``grave``, None: all."""
+    writer = Writer(RotatingFile(path, max_bytes, keep), Redactor(secrets), human, grave=grave)
+
+    def hand_over(_: object, name: str, event: MutableMapping[str, Any]) -> str:
+        writer.put(_event(name, event))
+        raise structlog.DropEvent
+
+    structlog.configure(
+        processors=[structlog.contextvars.merge_contextvars, hand_over],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.ReturnLoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    handler = _FromLibraries(writer)
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(max(level, logging.WARNING))
+    try:
+        yield writer
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
+        structlog.reset_defaults()
+        writer.close()
+
+
+def is_read_live() -> bool:
+    """Standard error is a terminal: a person reads along."""
+    return sys.stderr is not None and sys.stderr.isatty()  # pyright: ignore[reportUnnecessaryComparison] - None under pythonw
+
+
+class _FromLibraries(logging.Handler):
+    """What SDKs say through ``logging``."""
+
+    def __init__(self, writer: Writer) -> None:
+        super().__init__()
+        self._writer = writer
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            message = record.getMessage()
+        except (TypeError, ValueError):  # a library's own format and arguments do not fit
+            message = str(record.msg)
+        self._writer.put(_event(record.levelname.lower(), {"event": message, "logger": record.name, "exc_info": record.exc_info}))
+
+
+def _event(level: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
+    fields = dict(event)
+    failure = fields.pop("exc_info", None)
+    plain = {"at": _now(), "level": level, "event": str(fields.pop("event", "")), **{key: _plain(value) for key, value in fields.items()}}
+    text = _exception(failure)
+    return {**plain, "exception": text} if text else plain
+
+
+def _exception(failure: object) -> str:
+    if failure is True:
+        failure = sys.exception()
+    if isinstance(failure, tuple):
+        failure = failure[1] if len(failure) > 1 else None  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return "".join(traceback.format_exception(failure)).rstrip() if isinstance(failure, BaseException) else ""
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A copy that JSON knows; made by the caller, because the value may change before the thread comes to it."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if depth < 6 and isinstance(value, Mapping):
+        return {str(key): _plain(item, depth + 1) for key, item in list(value.items())}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if depth < 6 and isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item, depth + 1) for item in list(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    try:
+        return str(value)
+    except (TypeError, ValueError, AttributeError, RuntimeError):
+        return f"<{type(value).__name__}>"
+
+
+def _line(event: Mapping[str, Any]) -> bytes:
+    return json.dumps(event, ensure_ascii=False, default=str).encode("utf-8", "replace") + b"\n"
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
