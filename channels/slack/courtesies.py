@@ -23,11 +23,8 @@ WAITING = 100  # courtesies that wait; more are dropped
 _TITLE = "assistant.threads.setTitle"
 REMEMBERED = 1_000  # people and threads
 TITLE = 60  # characters of a thread's first words that name it
-PROMPTS = (
-    ("What can you do?", "What can you do for me here?"),
-    ("Status", "/status"),
-    ("Help", "/help"),
-)  # setSuggestedPrompts: at most four
+# setSuggestedPrompts takes at most four.
+PROMPTS = (("What can you do?", "What can you do for me here?"), ("Status", "/status"), ("Help", "/help"))
 
 
 class Courtesies:

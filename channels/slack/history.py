@@ -69,9 +69,8 @@ class History:
         own_word = max((row["ts"] for row in rows if self._is_ours(row)), key=order, default=oldest)
         main_floor = floor if since else own_word
         answered = [row for row in rows if not since and self._user in (row.get("reply_users") or ())]
-        found = Missed(
-            more=more and not (since and rows and order(rows[-1]["ts"]) <= order(since))
-        )  # newest first: what was left is older still
+        reaches = bool(since and rows and order(rows[-1]["ts"]) <= order(since))  # newest first: what was left is older still
+        found = Missed(more=more and not reaches)
         found.said = [row for row in rows if order(row["ts"]) > order(main_floor) and row not in answered]
         found.edited = [
             row for row in rows if since and order(row["ts"]) <= order(since) and _edit_after(row, max(oldest, floor, key=order))

@@ -15,9 +15,8 @@ from channels.record import record
 from channels.slack import shown
 
 # Reference, "message" event subtypes: these are people or programs talking; the others are Slack's own lines (joins, topics, pins) or copies.
-_SPOKEN = frozenset(
-    {"", "file_share", "thread_broadcast", "me_message", "bot_message", "message_share"}
-)  # the last one: seen, not documented
+# The last one was seen, and is not documented.
+_SPOKEN = frozenset({"", "file_share", "thread_broadcast", "me_message", "bot_message", "message_share"})
 _SLACKBOT = "USLACKBOT"
 _PERSON = re.compile(r"<@([UW][A-Z0-9]+)(?:\|([^<>]*))?>")
 _MARKED = re.compile(r"<([^<>]*)>")

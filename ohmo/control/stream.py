@@ -127,9 +127,8 @@ class _Reader:
         self._chat = chat
         self._since, self._last = begin
         self._preview = ""
-        self._unsettled: dict[str, tuple[str, str | None]] = dict.fromkeys(
-            rows, ("", None)
-        )  # posts that may still change, as they were told
+        # Posts that may still change, as they were told.
+        self._unsettled: dict[str, tuple[str, str | None]] = dict.fromkeys(rows, ("", None))
 
     async def begin(self) -> AsyncIterator[str]:
         """The history after ``since``, then the state of the turn that runs."""

@@ -51,9 +51,8 @@ class Notices:
         self._told = {name: at for name, at in self._told.items() if now - at < AGAIN} | {incident: now}
         log.warning("owner_notice", incident=incident, text=text)
         row, place = once or self._new_id(), at or self._address(not_through, not_at)
-        waits = place == self._dashboard and bool(
-            self._owners
-        )  # the row itself is for their chat: who saw it there once does not see it again
+        # On the page only until a chat of theirs can be reached; the row itself is for that chat: who saw it there does not see it again.
+        waits = place == self._dashboard and bool(self._owners)
         try:
             await self._outbox.post([PostRow(derived("page", row) if waits else row, "notice", Outbound(place, text))])
         except (Unavailable, StoreError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 from channels.record import record
@@ -21,6 +22,11 @@ class Exchange:
     model: ModelStep | None
     results: tuple[tuple[ToolCall, CallResult | None], ...]
     said: tuple[UserStep | Compaction, ...]
+
+
+def dump(value: object) -> bytes:
+    """Compact JSON. A lone surrogate, which no API accepts, becomes "?"."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def last_model_step(steps: Sequence[Step]) -> int:

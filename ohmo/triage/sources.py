@@ -17,10 +17,8 @@ from ohmo.triage.values import link, objects, parsed, text
 
 _LISTED = 50  # runs that are asked for
 _STREAMS = 10  # workflows that are looked at
-_PAGE, _PAGES = (
-    100,
-    20,
-)  # jobs of a page, the most there may be (docs.gitlab.com/api/rest, docs.github.com/rest/using-the-rest-api); and pages
+_PAGE = 100  # jobs of a page, the most there may be (docs.gitlab.com/api/rest, docs.github.com/rest/using-the-rest-api)
+_PAGES = 20
 
 Run = Callable[[Sequence[str]], bytes]
 """A program and its words, to what it prints. Raises BadResults with what it said when it fails."""

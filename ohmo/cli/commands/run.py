@@ -31,10 +31,8 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     if environ.get("OHMO_SERVICE"):  # nobody reads what we say now: better the configuration that worked than none
         config, note = boot(file, environ=environ, profile=profile, manifests=known)
     else:
-        config, note = (
-            load(file, environ=environ, profile=profile, manifests=known),
-            "",
-        )  # before the daemon is imported: a mistake is said at once
+        # Before the daemon is imported: a mistake is said at once.
+        config, note = load(file, environ=environ, profile=profile, manifests=known), ""
     from ohmo.daemon import Order, serve
 
     order = Order(

@@ -54,9 +54,8 @@ _CODE = {  # options whose value is shell source: letter, long name
     "script": ("c", "command"),
     "flock": ("c", "command"),
 }
-TRANSPARENT = frozenset(
-    {"nohup", "time", "timeout", "nice", "ionice", "stdbuf", "command", "builtin", "setsid"}
-)  # add no power of their own
+# They add no power of their own.
+TRANSPARENT = frozenset({"nohup", "time", "timeout", "nice", "ionice", "stdbuf", "command", "builtin", "setsid"})
 WRAPPERS = frozenset(_VALUED) | _SIMPLE | _MULTI | frozenset(_OPERANDS) | frozenset(_CODE)
 _LOADER = re.compile(r"ld-(linux|musl)[\w.-]*")
 _LATER = "$ohmo_later"  # an argument nobody knows yet, inside shell source

@@ -7,7 +7,6 @@ back 20 blocks; thinking goes back unchanged, and only to who made it. ``message
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +28,7 @@ from ohmo.contracts.messages import (
 )
 from ohmo.contracts.provider import ModelRequest, Section, ToolSpec
 from ohmo.providers.cover import Endpoint
-from ohmo.providers.exchanges import GO_ON, MISSING_RESULT, NOTHING_SAID, SUMMARY_BEFORE, exchange
+from ohmo.providers.exchanges import GO_ON, MISSING_RESULT, NOTHING_SAID, SUMMARY_BEFORE, dump, exchange
 from ohmo.providers.heads import Head
 from ohmo.providers.models import known, plain_name
 from ohmo.providers.pictures import true_type
@@ -43,11 +42,6 @@ _LEFT_OUT = b'{"role":"user","content":[{"type":"text","text":"(earlier messages
 _BESIDE = b"\x00"  # stands between a result and what is said beside it; JSON never holds this byte
 _FIRST_TO_SEARCH = (4, 5)  # "Tool search tool", Model compatibility: not Opus 4.1 and earlier
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-
-
-def dump(value: object) -> bytes:
-    """Compact JSON. A lone surrogate, which no API accepts, becomes "?"."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def wire_id(call: ToolCall, scroll: Scroll) -> str:

@@ -12,9 +12,8 @@ from ohmo.contracts.messages import Json
 from ohmo.contracts.provider import ToolSpec
 
 _RUN = re.compile(r"\s*(?:please\s+)?run\s+(?P<name>\w+)\b(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
-_JOB = re.compile(
-    r"\n\n\((?:This is the scheduled run of the job|This came by the webhook) .*\)\s*\Z", re.DOTALL
-)  # said to a model behind the words
+# Said to a model behind the words of a job.
+_JOB = re.compile(r"\n\n\((?:This is the scheduled run of the job|This came by the webhook) .*\)\s*\Z", re.DOTALL)
 _ARGUMENTS = re.compile(r"\s*(?:\{|\w+=|\Z)")
 _COLON = re.compile(r"\s*(?P<name>\w+):\s*(?P<rest>.*)", re.DOTALL)
 

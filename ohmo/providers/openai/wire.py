@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from ohmo.contracts.messages import CallResult, CallStarted, Compaction, Image, Json, ModelStep, Step, Text, ToolCall, UserStep
 from ohmo.contracts.provider import ModelRequest
 from ohmo.providers.cover import Endpoint
-from ohmo.providers.exchanges import GO_ON, MISSING_RESULT, NOTHING_SAID, SUMMARY_BEFORE, exchange
+from ohmo.providers.exchanges import GO_ON, MISSING_RESULT, NOTHING_SAID, SUMMARY_BEFORE, dump, exchange
 from ohmo.providers.heads import Head
 from ohmo.providers.openai.dialect import Dialect, first_dialect
 from ohmo.providers.pictures import true_type
@@ -21,11 +21,6 @@ from ohmo.providers.rendering import Rendering
 from ohmo.providers.scroll import Picture, Scroll
 
 _PARTS = b"\x00"  # stands before a fragment that is a list of parts; JSON never holds this byte
-
-
-def dump(value: object) -> bytes:
-    """Compact JSON. A lone surrogate, which no API accepts, becomes "?"."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def wire_id(call: ToolCall, scroll: Scroll) -> str:
