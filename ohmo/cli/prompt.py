@@ -16,7 +16,7 @@ import click
 from channels.record import record
 from ohmo.cli.client import BETWEEN_LIVES, Client, Happening, Json, connect
 from ohmo.cli.question import Wanted, read
-from ohmo.cli.show import clean, clean_text
+from ohmo.cli.show import clean, clean_text, warn
 from ohmo.contracts.errors import OhmoError
 
 _FAILED, _REFUSED = 1, 3
@@ -71,7 +71,7 @@ def house_for(remote: str | None, config: Path | None) -> Generator[Client]:
     found = settings(config)
     from ohmo.daemon import one_shot
 
-    with one_shot(found, surroundings()) as socket:
+    with one_shot(found, surroundings(), tell=warn) as socket:
         yield Client(path=socket, timeout=_SILENCE)
 
 

@@ -7,6 +7,7 @@ import os
 import click
 
 from ohmo.cli.client import Client, connect
+from ohmo.cli.show import warn
 from ohmo.config.home import find_home
 
 
@@ -20,4 +21,4 @@ def reach(remote: str | None) -> Client:
     from ohmo.cli.house import settings, surroundings
     from ohmo.daemon import one_shot
 
-    return Client(path=click.get_current_context().with_resource(one_shot(settings(), surroundings(), still=True)))
+    return Client(path=click.get_current_context().with_resource(one_shot(settings(), surroundings(), still=True, tell=warn)))

@@ -24,6 +24,11 @@ def client_options(function: Callable[P, R]) -> Callable[P, R]:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
+def warn(line: str) -> None:
+    """On standard error, beside whatever is printed."""
+    click.echo(f"ohmo: warning: {clean(line)}", err=True)
+
+
 def as_json_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,9 +21,9 @@ from ohmo.store.lock import hold_home
 
 
 @contextmanager
-def one_shot(config: Config, environ: Mapping[str, str], *, still: bool = False) -> Generator[Path]:
+def one_shot(config: Config, environ: Mapping[str, str], *, still: bool = False, tell: Callable[[str], None]) -> Generator[Path]:
     """The house in a thread of this process, for one command without a daemon: yields the socket's path. Takes the home's lock meanwhile.
-    ``still``: it answers questions about itself, and nothing in it moves. Raises HomeTaken, ConfigError."""
+    ``still``: it answers questions about itself, and nothing in it moves. ``tell`` hears the warnings of its status. Raises HomeTaken, ConfigError."""
     seal(environ)
     config.home.prepare()
     config = replace(
@@ -32,7 +32,7 @@ def one_shot(config: Config, environ: Mapping[str, str], *, still: bool = False)
         control=config.control.model_copy(update={"listen": None}),  # nobody else is meant to find it
         safe=True,
     )
-    ready: Future[Path] = Future()
+    ready: Future[tuple[Path, Sequence[str]]] = Future()
     stop = threading.Event()
 
     def life() -> int:
@@ -46,13 +46,18 @@ def one_shot(config: Config, environ: Mapping[str, str], *, still: bool = False)
             wait(either, return_when=FIRST_COMPLETED)
             if not ready.done():
                 living_there.result()
-            yield ready.result()
+            socket, warnings = ready.result()
+            for warning in warnings:
+                tell(warning)
+            yield socket
         finally:
             stop.set()
 
 
-async def _short(config: Config, seams: Seams, ready: Callable[[Path], None], stop: threading.Event, still: bool) -> int:
-    async with living(config, seams, still=still) as (_, doors):
-        ready(doors.socket)
+async def _short(
+    config: Config, seams: Seams, ready: Callable[[tuple[Path, Sequence[str]]], None], stop: threading.Event, still: bool
+) -> int:
+    async with living(config, seams, still=still) as (house, doors):
+        ready((doors.socket, house.truth.warnings()))
         await asyncio.to_thread(stop.wait)
     return 0

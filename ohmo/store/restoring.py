@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,11 @@ from channels.durable import settle_path, write_whole
 from channels.record import record
 from ohmo.failpoints import Failpoint, inert
 from ohmo.store.archive import DATABASE, MANIFEST, BackupError, unpack
+from ohmo.store.health import create
+from ohmo.store.salvage import salvage
+from ohmo.store.schema import MIGRATIONS
 from ohmo.store.settling import Settled, settle
+from ohmo.store.workroom import workroom
 
 JOURNAL = "restoring"  # names the two folders while files are being exchanged
 _WITH_DATABASE = tuple(f"{DATABASE}{end}" for end in ("-wal", "-shm", "-known", "-suspect", ".whole", ".new"))
@@ -58,14 +63,22 @@ def restore(archive: Path, home: Path, now: datetime, failpoint: Failpoint = ine
 
 def _settle(stage: Path, home: Path, now: datetime) -> Settled | None:
     """A backup made while nobody worked, unpacked where there is no store, is a home that moved: it goes on with what was open. Every other one
-    is older than what happened since."""
+    is older than what happened since; of a replaced store that is damaged as much is known as can be read."""
     if not (stage / DATABASE).exists():
         return None
     replaced = home / DATABASE
     if not os.path.lexists(replaced) and json.loads((stage / MANIFEST).read_text(encoding="utf-8")).get("at_rest") is True:
         return None
+    moment = int(now.timestamp() * 1_000)
     try:
-        return settle(stage / DATABASE, int(now.timestamp() * 1_000), replaced)
+        settled = settle(stage / DATABASE, moment, replaced)
+        if settled.later or not replaced.is_file():
+            return settled
+        with workroom(home) as room:  # what can still be read of it
+            create(room / DATABASE, inert, MIGRATIONS)
+            if not salvage(replaced, room / DATABASE, moment):
+                return settled
+            return replace(settle(stage / DATABASE, moment, room / DATABASE), later=False)
     except sqlite3.Error as error:
         raise BackupError(f"its store cannot be looked through ({error})") from error
 
@@ -87,6 +100,8 @@ def finish_restore(home: Path, failpoint: Failpoint = inert) -> bool:
     aside.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in sorted(entry.name for entry in stage.iterdir()) if stage.exists() else ():
         for old in (name, *(_WITH_DATABASE if name == DATABASE else ())):  # a log of the old store must never meet the new one
+            if (home / old).is_dir() and not (home / old).is_symlink() and not any((home / old).iterdir()):
+                (home / old).rmdir()  # nothing to keep
             if os.path.lexists(home / old) and not os.path.lexists(aside / old):
                 failpoint("restore.step")
                 (home / old).replace(aside / old)

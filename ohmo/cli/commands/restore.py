@@ -38,13 +38,15 @@ def COMMAND(path: Path, as_json: bool) -> None:  # noqa: N802 - the name every c
     if done.aside is not None:
         click.echo(f"what was there before lies in {done.aside}; delete it when nothing is missing")
     if done.settled is not None:
-        for line in _told(done.settled.open, done.settled.unsent, later=done.settled.later):
+        lost = done.aside if not done.settled.later and done.aside is not None and (done.aside / "ohmo.db").exists() else None
+        for line in _told(done.settled.open, done.settled.unsent, later=done.settled.later, lost=lost):
             click.echo(line)
     click.echo("next: ohmo doctor, then ohmo run")
 
 
-def _told(count: int, unsent: int, *, later: bool) -> list[str]:
-    """What became of the messages that were open, and whether a platform may tell some of them again."""
+def _told(count: int, unsent: int, *, later: bool, lost: Path | None) -> list[str]:
+    """What became of the messages that were open, and whether a platform may tell some of them again. ``lost``: where a store lies that could not
+    be read whole."""
     from ohmo.cli.show import some
 
     lines: list[str] = []
@@ -56,4 +58,8 @@ def _told(count: int, unsent: int, *, later: bool) -> list[str]:
         lines.append(f"{some(unsent, 'answer')} may not have come: dead letters, too; ohmo outbox list --state dead")
     if not later:
         lines.append("what was said since the backup is not known: where a platform keeps its history, ohmo reads it again and answers it")
+    if lost is not None:
+        lines.append(
+            f"the store that was replaced could not be read whole; what was open in it, as far as it can be read: OHMO_HOME={lost} ohmo inbox list"
+        )
     return lines

@@ -52,6 +52,18 @@ def test_an_answer_that_no_model_gave_says_so_beside_it(home: Path) -> None:
     assert "no model answered" not in said.stdout
 
 
+def test_a_listing_that_found_the_store_damaged_says_so_beside_it(home: Path) -> None:
+    (home / "config.yaml").write_text("profiles: {default: {provider: offline}}\n")
+    ohmo(home, "-p", "two and two?")
+    (home / "ohmo.db").write_bytes(b"ruin")
+    said = ohmo(home, "inbox", "list")
+    assert (said.returncode, said.stdout) == (0, "nothing has arrived yet\n")
+    assert said.stderr.startswith("ohmo: warning: ")
+    assert "damaged (" in said.stderr
+    assert "look into the quarantine" in said.stderr
+    assert ohmo(home, "inbox", "list").stderr == ""  # once: the notice to the owner stands in the store
+
+
 def test_a_home_that_was_never_used_is_not_made_by_a_listing(tmp_path: Path) -> None:
     said = ohmo(tmp_path / "new", "sessions", "list")
     assert (said.returncode, said.stderr.startswith("ohmo: not running")) == (1, True)
@@ -67,7 +79,7 @@ found, environ = settings(), surroundings()
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 signal.setitimer(signal.ITIMER_REAL, 0.05)
 try:
-    with one_shot(found, environ, still=True):
+    with one_shot(found, environ, still=True, tell=print):
         signal.pause()
 except KeyboardInterrupt:
     print("left")

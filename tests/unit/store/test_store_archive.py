@@ -190,7 +190,8 @@ def test_what_was_open_in_a_house_whose_numbers_meet_those_of_the_backup_gets_nu
             paths.append(make_backup(root, root / "ohmo.db", tmp_path / name, NOW).path)
     there = tmp_path / "there"
     there.mkdir()
-    restore(paths[0], there, NOW)
+    (there / "memory").mkdir()
+    assert restore(paths[0], there, NOW).aside is None  # an empty folder is nothing to keep
     for turn, path in enumerate((paths[1], paths[0], paths[1], paths[1]), 1):
         restore(path, there, NOW + timedelta(hours=turn))
         with closing(sqlite3.connect(there / "ohmo.db")) as store:
@@ -206,6 +207,24 @@ def test_what_was_open_in_a_house_whose_numbers_meet_those_of_the_backup_gets_nu
             names = "SELECT message, event_key FROM inbox i JOIN seen s ON s.thread = i.thread AND s.seq = i.seq WHERE ending = 'dead'"
             assert [row for row in store.execute(names) if row[0] != row[1]] == []
             assert store.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def test_of_a_damaged_store_that_is_replaced_what_was_open_and_can_be_read_is_not_lost(home: Path) -> None:
+    database = furnished(home)
+    with hold_home(home):
+        path = make_backup(home, database, home / "backups", NOW).path
+    with closing(sqlite3.connect(database)) as later:
+        for n in range(100, 140):
+            say(later, n, waiting=True)
+        later.commit()
+        (size,) = later.execute("PRAGMA page_size").fetchone()
+        (page,) = later.execute("SELECT rootpage FROM sqlite_master WHERE name = 'audit'").fetchone()
+    with database.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    done = restore(path, home, NOW)
+    assert done.settled == Settled(50, False)
+    assert {markers(database)[n] for n in range(100, 140)} == {"dead"}
 
 
 def test_whoever_was_shown_out_since_the_backup_is_not_let_in_again(home: Path) -> None:
