@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
+# Tests wait (for a platform's pace, a death, a clock) more than they work: more of them at once than cores.
+WORKERS ?= 5
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run help install test check bench lock clean torture reference
+.PHONY: run help install test check style types rules bench lock clean torture reference
 
 run: install  ## start the daemon in the foreground; it prints a one-time link to the chat in the browser
 	@$(BIN)/ohmo run
@@ -32,12 +34,18 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	@touch $@
 
 test: $(VENV)/.installed-dev  ## run every test; PYTEST_ARGS="-k name" for some
-	@$(BIN)/pytest -n 3 --dist loadgroup --reruns 1 $(PYTEST_ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --reruns 1 $(PYTEST_ARGS)
 
-check: $(VENV)/.installed-dev  ## style, types and the house rules
+check: style types rules  ## style, types and the house rules
+
+style: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
 	@$(BIN)/basedpyright
+
+rules: $(VENV)/.installed-dev
 	@$(BIN)/pytest tests/architecture
 
 bench: $(VENV)/.installed-dev  ## what ohmo costs beside the model (docs/benchmarks.md); TABLE=folder of the tokenizer

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from ohmo.control.server import Doors
@@ -32,14 +33,14 @@ def house() -> SmallHouse:
     return SmallHouse()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def doors(house: SmallHouse, tmp_path: Path) -> AsyncIterator[Doors]:
     async with house.open(tmp_path / "run") as doors:
         yield doors
 
 
-@pytest.fixture
-async def chromium() -> AsyncIterator[Browser]:
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
@@ -49,7 +50,15 @@ async def chromium() -> AsyncIterator[Browser]:
             await browser.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
+async def chromium(browser: Browser) -> AsyncIterator[Browser]:
+    """No page of one test is there in the next, nor what it kept."""
+    yield browser
+    for context in list(browser.contexts):
+        await context.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
 async def page(chromium: Browser, doors: Doors) -> AsyncIterator[Page]:
     """A new chat, logged in. Anything on the console that is an error fails the test."""
     context = await chromium.new_context(viewport={"width": 1100, "height": 800}, locale="en-GB", timezone_id="UTC")

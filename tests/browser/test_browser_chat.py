@@ -18,7 +18,12 @@ from ohmo.control.server import Doors
 from tests.browser.line import Line
 from tests.unit.control.small_house import PERMISSION, SmallHouse
 
-pytestmark = [pytest.mark.needs("chromium"), pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.needs("chromium"),
+    pytest.mark.timeout(120),
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.xdist_group("browser"),
+]
 
 
 def answering(house: SmallHouse, text: str, **more: Any) -> list[asyncio.Task[None]]:

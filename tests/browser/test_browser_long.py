@@ -11,7 +11,12 @@ from ohmo.control.server import Doors
 from tests.browser.test_browser_chat import send
 from tests.unit.control.small_house import SmallHouse, said
 
-pytestmark = [pytest.mark.needs("chromium"), pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.needs("chromium"),
+    pytest.mark.timeout(120),
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.xdist_group("browser"),
+]
 PAGES, ITEMS = 4, 200
 
 

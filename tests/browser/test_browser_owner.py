@@ -18,7 +18,12 @@ from ohmo.control.server import Doors
 from tests.browser.test_browser_dashboard import Cron
 from tests.unit.control.small_house import PERMISSION, SmallHouse, said
 
-pytestmark = [pytest.mark.needs("chromium"), pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.needs("chromium"),
+    pytest.mark.timeout(120),
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.xdist_group("browser"),
+]
 
 
 async def go(page: Page, path: str) -> None:

@@ -22,13 +22,15 @@ ROOT = Path(__file__).parents[2]
 PATIENCE = 90.0  # seconds: many processes may share few cores
 
 
-async def until(what: str, done: Callable[[], Awaitable[bool]], within: float = PATIENCE, *, every: float = 0.03) -> None:
-    """Looks again ``every`` so many seconds; fails with ``what`` was waited for."""
-    deadline = time.monotonic() + within
+async def until(what: str, done: Callable[[], Awaitable[bool]], within: float = PATIENCE, *, every: float | None = None) -> None:
+    """Looks again ``every`` so many seconds; fails with ``what`` was waited for. Without ``every`` the more rarely the longer it waits: each look
+    costs who is watched time that its work would need."""
+    began = time.monotonic()
     while not await done():
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > within:
             raise AssertionError(f"not within {within:g} s: {what}")
-        await asyncio.sleep(every)
+        await asyncio.sleep(every or min(max(waited / 10, 0.03), 0.25))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ class Daemon:
                 out = passed() if any(one["last_delivery"] for one in found["channels"].values()) else 0.0
             return bool(out) or passed() > connected + within
 
-        await until("all channels are connected", stands)
+        await until("all channels are connected", stands, every=0.03)  # these are figures
         await until("words are out", spoke, every=0.2)  # to count an old store's messages takes it a moment
         return Awake(ready, work, connected, out or None)
 

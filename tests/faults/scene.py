@@ -91,7 +91,7 @@ class Scene:
 
         try:
             while missing:
-                await until("", more, within, every=0.03 if len(missing) < 50 else 0.5)
+                await until("", more, within, every=None if len(missing) < 50 else 0.5)
         except AssertionError:
             shown = {place: [one.text[:200] for one in messages][-4:] for place, messages in (await self.seen()).items()}
             lost = [f"{word.marker} in {word.place}: {shown[word.place[:2]]}" for word in self.words if word.marker in missing]

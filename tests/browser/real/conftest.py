@@ -1,30 +1,17 @@
-"""One Chromium, one event loop; a daemon, a model and pages without errors for each test."""
+"""A daemon, a model and pages without errors for each test."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page
 
-from tests.browser.conftest import FLAGS
 from tests.browser.real.daemon import Daemon
 from tests.platforms.model.server import ModelServer, serving
 
 OpenPage = Callable[[str], Awaitable[Page]]
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def chromium() -> AsyncIterator[Browser]:
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        try:
-            yield browser
-        finally:
-            await browser.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
