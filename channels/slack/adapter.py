@@ -51,8 +51,8 @@ _NOT_OURS = frozenset({"not_in_channel", "channel_not_found"})
 _WHISPERED = "E"  # begins the id of an answer that only its person sees
 _ADDRESS = re.compile(r"([CDGUW][A-Z0-9]+)(?:/(\d+\.\d+))?")
 _LARGEST = 100 << 20  # bytes of one file that are fetched; Slack itself takes ten times as many
-_LATE = timedelta(seconds=5)  # the same, for a post that has no name
 _CLOCKS_APART = timedelta(minutes=5)  # between Slack's clock and ours, when a post of ours is looked for
+_LATE = timedelta(seconds=5)  # the same for a stream, which has no name: another one must not be taken for it
 
 CAPABILITIES = Capabilities(
     repeat=Repeat.LOOK,

@@ -34,16 +34,52 @@ const KINDS = ["earlier", "item", "ready", "snapshot", "preview", "typing", "not
 
 const LAST = 200; // items a page that knows none begins with
 
+/** An event stream that comes back by itself, after ever longer pauses. Who extends it makes `this.source` in `open`; `state` hears "open" or "lost". */
+export class Returning {
+  constructor(state) {
+    this.state = state;
+    this.wait = 250;
+  }
+
+  ready() {
+    this.wait = 250;
+    this.state("open");
+  }
+
+  again() {
+    this.source?.close();
+    this.source = null;
+    this.state("lost");
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.open(), this.wait);
+    this.wait = Math.min(this.wait * 1.7, 5000);
+  }
+
+  /** Now, when there is a reason to hope. */
+  hurry() {
+    if (this.source !== null || this.closed) return;
+    clearTimeout(this.timer);
+    this.wait = 250;
+    this.open();
+  }
+
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+    this.source?.close();
+    this.source = undefined;
+  }
+}
+
 /** The events of one conversation (`of`: "chat=ID" or "thread=ID"). What is older than the last 200 items is told by "earlier". `cursor` is the number of the last durable item that was handled; after any
     gap the stream goes on from there. `unsettled()`: posts whose end was not seen yet. */
-export class Stream {
+export class Stream extends Returning {
   constructor(of, hear, state, unsettled, cursor = 0) {
+    super(state);
     this.of = of;
     this.hear = hear;
-    this.state = state;
     this.unsettled = unsettled;
     this.cursor = cursor;
-    this.wait = 250;
     this.open();
   }
 
@@ -62,40 +98,9 @@ export class Stream {
         } else {
           this.hear(kind, data);
         }
-        if (kind === "ready") {
-          this.wait = 250;
-          this.state("open");
-        }
+        if (kind === "ready") this.ready();
       });
     }
-    source.addEventListener("error", () => {
-      if (this.source !== source) return;
-      this.again();
-    });
-  }
-
-  again() {
-    this.source?.close();
-    this.source = null;
-    this.state("lost");
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.open(), this.wait);
-    this.wait = Math.min(this.wait * 1.7, 5000);
-  }
-
-  /** Now, when there is a reason to hope. */
-  hurry() {
-    if (this.source === null && !this.closed) {
-      clearTimeout(this.timer);
-      this.wait = 250;
-      this.open();
-    }
-  }
-
-  close() {
-    this.closed = true;
-    clearTimeout(this.timer);
-    this.source?.close();
-    this.source = undefined;
+    source.addEventListener("error", () => this.source === source && this.again());
   }
 }
