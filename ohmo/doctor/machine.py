@@ -8,6 +8,7 @@ import resource
 import shutil
 import socket
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
@@ -75,7 +76,7 @@ def _port_is_free(host: str, port: int) -> bool:
 @record
 class Machine:
     """``room``: bytes and file entries left at a path. ``memory``: the text of /proc/meminfo, empty elsewhere than on Linux; ``memory_share``: how much
-    of the limit of a container or a unit is used, None without one."""
+    of the limit of a container or a unit is used, None without one. ``clock``: seconds of the epoch."""
 
     python: tuple[int, int] = sys.version_info[:2]
     encoding: str = field(default_factory=sys.getfilesystemencoding)
@@ -89,4 +90,5 @@ class Machine:
     may_write: Callable[[Path], bool] = _may_write
     may_read: Callable[[Path], bool] = _may_read
     memory_share: Callable[[], float | None] = memory_share
+    clock: Callable[[], float] = time.time
     user: int = field(default_factory=os.geteuid)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import socketserver
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,6 +94,63 @@ def test_model_and_fallback_that_answer_are_right(patient: Patient, model: Model
 def test_nothing_is_asked_without_live(patient: Patient, model: ModelServer) -> None:
     assert {one.finding.state for one in examine(patient.ground(), only=("model.answers", "channels.telegram"))} == {"skipped"}
     assert model.count == 0
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [
+        (-7, "7 minutes behind that of 127.0.0.1"),
+        (7, "7 minutes ahead of that of 127.0.0.1"),
+        (60 * 24 * 400, "400 days ahead of"),
+        (-300, "5 hours behind"),
+    ],
+)
+def test_a_wrong_clock_is_told_by_the_date_of_whoever_answers(minutes: int, said: str, patient: Patient, model: ModelServer) -> None:
+    patient.config("{enabled: true, groups: open}", f"{{enabled: true, groups: open, api_url: '{model.url}'}}")
+    patient.machine["clock"] = lambda: time.time() + 60 * minutes
+    found = asked(patient, "machine.clock")
+    assert found.state == "problem", found
+    assert said in found.text
+    assert "timedatectl" in found.next
+    assert model.count == 0  # no word of a model was paid for it
+
+
+@pytest.mark.parametrize("seconds", [0, 90, -90])
+def test_a_clock_that_is_right_or_nearly_so_is_fine(seconds: int, patient: Patient, model: ModelServer) -> None:
+    patient.config("{enabled: true, groups: open}", f"{{enabled: true, groups: open, api_url: '{model.url}'}}")
+    patient.machine["clock"] = lambda: time.time() + seconds
+    assert asked(patient, "machine.clock").state == "ok"
+
+
+def test_a_slow_trip_is_no_wrong_clock(patient: Patient, model: ModelServer) -> None:
+    """Ten minutes between the question and the answer: the Date lies somewhere between. The platform and the model are one place here, asked once."""
+    patient.config("{enabled: true, groups: open}", f"{{enabled: true, groups: open, api_url: '{model.url}'}}")
+    began = time.time()
+    times = iter([began - 300, began + 300])
+    patient.machine["clock"] = lambda: next(times)
+    assert asked(patient, "machine.clock").state == "ok"
+
+
+def test_who_is_asked_for_the_time_and_says_none_is_no_problem(patient: Patient) -> None:
+    class Dateless(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.rfile.readline()
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nDate: soon\r\nContent-Length: 0\r\n\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Dateless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        patient.write(
+            "config.yaml", f"profiles: {{default: {{provider: openai, base_url: '{url}', api_key: env:OPENAI_API_KEY, models: [m]}}}}\n"
+        )
+        found = asked(patient, "machine.clock")
+        server.shutdown()
+    assert (found.state, found.text) == ("skipped", "nobody who could be asked for the time answered")
+
+
+def test_a_machine_with_nobody_to_ask_says_so(patient: Patient) -> None:
+    patient.write("config.yaml", "profiles: {default: {provider: offline}}\n")
+    assert asked(patient, "machine.clock").state == "skipped"
 
 
 CHANNELS = {
