@@ -204,17 +204,14 @@ class Wire:
         answer = await self._send("long connection", request, None, once=False)
         code = answer.get("code")
         if code != 0:
-            raise self._no_endpoint(code if isinstance(code, int) else -1, word(answer, "msg"))
+            raise self.no_line(code if isinstance(code, int) else -1, word(answer, "msg"))
         found = sdk.EndpointResp({"code": 0, "data": soft(answer, "data")}).data
         if found is None or not isinstance(found.URL, str) or not found.URL.startswith(("wss://", "ws://")):
             raise NotReady("Feishu: long connection: answered without an address")
         return found.URL, found.ClientConfig if isinstance(found.ClientConfig, sdk.ClientConfig) else None
 
     def no_line(self, code: int, reason: str) -> ChannelError:
-        """Why a handshake was refused (the SDK's ClientException and ServerException)."""
-        return self._no_endpoint(code, reason)
-
-    def _no_endpoint(self, code: int, reason: str) -> ChannelError:
+        """Why there is no address, or a handshake was refused (the SDK's ClientException and ServerException)."""
         if code in _CREDENTIALS | _ENDPOINT_REFUSES:
             return self._no_credentials("long connection", code, reason)
         if code in _SLOW:

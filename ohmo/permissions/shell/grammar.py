@@ -13,7 +13,7 @@ from ohmo.permissions.patterns import ANY, known, word_set
 from ohmo.permissions.shell.scope import Scope
 from ohmo.permissions.shell.script import Redirect, Simple
 from ohmo.permissions.shell.sums import plain_variable, sure_expansion, sure_sum, sure_test
-from ohmo.permissions.shell.tree import ASSIGNING, TooLong, assigned_below, below, changes_folder, joined_lines, overlooked, parsed, torn
+from ohmo.permissions.shell.tree import ASSIGNING, TooSlow, assigned_below, below, changes_folder, joined_lines, overlooked, parsed, torn
 from ohmo.permissions.shell.words import PRIVATE, Words
 from ohmo.permissions.shell.wrappers import Inner, inner_commands, transparent
 
@@ -56,20 +56,18 @@ class Reader:
         if self._depth >= _MOST_DEPTH:
             self.unclear = "commands inside commands too deep"
             return
+        before = len(self.commands)
         self._depth += 1
         try:
-            root = self._parsed(joined_lines(text))
-        except TooLong:
+            self._node(self._parsed(joined_lines(text)), scope or Scope(self._home, (self._cwd,)), _Around())
+        except TooSlow:
             self.unclear = "the shell grammar takes too long to read it"
-            return
-        before = len(self.commands)
-        try:
-            self._node(root, scope or Scope(self._home, (self._cwd,)), _Around())
         except RecursionError:
             self.unclear = "nested too deep"
+        finally:
+            self._depth -= 1
         if wrapped:
             self.commands[before:] = [replace(each, wrapped=True) for each in self.commands[before:]]
-        self._depth -= 1
 
     def _parsed(self, source: str) -> Node:
         root = parsed(source)

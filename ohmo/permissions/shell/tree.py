@@ -20,12 +20,12 @@ _PIECES = frozenset({"word", "concatenation", "simple_expansion", "expansion", "
 _EXPANSIONS = frozenset({"command_substitution", "arithmetic_expansion", "expansion"})
 
 
-class TooLong(Exception):
+class TooSlow(Exception):
     """The grammar would need too long for this text."""
 
 
 def parsed(source: str) -> Node:
-    """The syntax tree. Raises TooLong: some texts make the parser try again and again."""
+    """The syntax tree. Raises TooSlow: some texts make the parser try again and again."""
     data = source.encode("utf-8", "surrogatepass")
     parser = Parser(_LANGUAGE)
     if len(data) <= _SHORT or _EASY.fullmatch(source):
@@ -34,7 +34,7 @@ def parsed(source: str) -> Node:
     try:
         tree = parser.parse(lambda at, _: data[at : at + _CHUNK], progress_callback=lambda _at, _error: time.thread_time() > deadline)
     except ValueError as error:
-        raise TooLong from error
+        raise TooSlow from error
     return parser.parse(data, tree).root_node  # the same tree, with nodes that are quick to read
 
 
