@@ -22,7 +22,7 @@ def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
 def replacing(path: Path, mode: int = 0o600) -> Generator[BinaryIO]:
     """A new file that takes the place of ``path`` when the block has ended well, and is gone otherwise. ``mode``: less the umask, open(2).
 
-    A process that is killed leaves ``.NAME.`` and eight characters, which ``ohmo doctor`` sweeps from the home. Raises OSError."""
+    A process that is killed leaves ``.NAME.`` and eight characters, which ``ohmo doctor`` finds in the home and removes. Raises OSError."""
     shown = os.fsencode(path.name)[:_NAME].decode("utf-8", "ignore")
     fresh = path.with_name(f".{shown}.{os.urandom(4).hex()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)

@@ -145,9 +145,12 @@ def _entries(ground: Ground) -> Finding:
 
 
 def _half_written(ground: Ground) -> Iterator[Path]:
-    """What ``write_whole`` and a store made aside leave behind when they are killed."""
+    """What ``channels.durable`` and a store made aside leave behind when they are killed."""
     root, now = ground.home.root, ground.now.timestamp()
-    for path in (*root.glob(".*.????????"), *root.glob("*.new"), *root.glob("memory/.*.????????")):
+    for path in (
+        *root.glob("*.new"),
+        *(path for folder in ("", "memory/", "run/", "state/*/") for path in root.glob(f"{folder}.*.????????")),
+    ):
         if path.is_file() and now - path.stat().st_mtime > STALE:
             yield path
 

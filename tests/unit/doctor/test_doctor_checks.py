@@ -336,6 +336,17 @@ def finding(patient: Patient, name: str) -> Finding:
     return next(one.finding for one in examine(patient.ground()) if one.check.name == name)
 
 
+def test_half_written_files_are_found_wherever_the_house_writes_whole_ones(patient: Patient) -> None:
+    """Those of a channel hold the keys of its device."""
+    names = [f"{folder}.x.abcd1234" for folder in ("", "memory/", "run/", "state/matrix/")]
+    for name in names:
+        patient.write(name, "half", age=timedelta(hours=2))
+    patient.write("state/matrix/.y.abcd1234", "of one that is writing now")
+    ground = patient.ground()
+    mend(ground, examine(ground), patient.ground)
+    assert [path.name for path in patient.home.root.rglob(".?.????????")] == [".y.abcd1234"]
+
+
 def foreign(patient: Patient) -> None:
     for name in ("ohmo.db", "config.yaml", "SOUL.md"):
         (patient.home.root / name).unlink()
