@@ -80,12 +80,19 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Results(Path(config.getoption("--fault-results"))))
 
 
+CLAIMED = pytest.StashKey[dict[str, list[tuple[int, str]]]]()
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Before anything is deselected."""
+    found = {item.nodeid: rows for item in items if (rows := claims(item))}
+    config.stash[CLAIMED] = found
     if (path := config.getoption("--fault-claims")) is not None:
-        Path(path).write_text(json.dumps({item.nodeid: found for item in items if (found := claims(item))}))
+        Path(path).write_text(json.dumps(found))
     for item in items:
-        if found := claims(item):
-            item.user_properties.append(("fault", found))
+        if item.nodeid in found:
+            item.user_properties.append(("fault", found[item.nodeid]))
 
 
 class _Results:
