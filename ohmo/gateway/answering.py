@@ -7,6 +7,7 @@ from dataclasses import replace
 from channels.contract import Answer, Inbound, Reacted, Said
 from ohmo.commands.contract import Decide
 from ohmo.contracts.store import Accepted, Asked, Ruling
+from ohmo.gateway import thumbs
 from ohmo.gateway.access import is_free
 from ohmo.gateway.cards import closing, parse_choice, parse_run
 from ohmo.gateway.intake_parts import IntakeParts
@@ -66,24 +67,14 @@ class Answering:
 
     async def reacted(self, accepted: Accepted, reacted: Reacted) -> None:
         """A thumb on the card of a permission is its button; on anything else, or by somebody else, it is only a thumb, and nobody is told off for it."""
-        parts, here = self._parts, (reacted.address.channel, reacted.address.account, reacted.address.chat)
-        verdict = verdict_of(reacted.emoji)
-        for asked in await parts.store.open_questions():
-            if verdict is None or asked.state != "asked" or asked.ask.question.kind != "permission":
-                continue
-            row = await parts.store.post_row(asked.ask.id)
-            place = asked.address if row is None else row.row.outbound.address  # a job's card stands where its person is
-            if (place.channel, place.account, place.chat) != here:
-                continue
-            shown = [state.receipt.message for state in row.parts if state.receipt is not None] if row is not None else []
-            if reacted.message not in shown:
-                continue
-            if parts.access.may_answer(asked, reacted):
-                await self.decide(accepted, reacted, Decide(asked.ask.id, verdict), quiet=True)
-            else:
-                await parts.end(accepted, "refused", f"{reacted.person.id} may not answer this question")
-            return
-        await parts.end(accepted, "noted", "no open question stands there")
+        parts, verdict = self._parts, verdict_of(reacted.emoji)
+        asked = await thumbs.under(parts.store, reacted)
+        if asked is None or verdict is None:
+            await parts.end(accepted, "noted", "no open question stands there")
+        elif parts.access.may_answer(asked, reacted):
+            await self.decide(accepted, reacted, Decide(asked.ask.id, verdict), quiet=True)
+        else:
+            await parts.end(accepted, "refused", f"{reacted.person.id} may not answer this question")
 
     async def _acknowledge(self, answer: Answer, text: str) -> None:
         """A courtesy: a platform that hangs must not hold up what is said next in this thread."""

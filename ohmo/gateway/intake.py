@@ -17,7 +17,7 @@ from channels.errors import Unavailable
 from ohmo.commands.contract import Choose, Decide, Order, Reply, Restart, RunNow, Standing, Stop, is_order, parse, unknown
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.store import Accepted, PostRow, Seat, ThreadSettings
-from ohmo.gateway import pairing
+from ohmo.gateway import pairing, thumbs
 from ohmo.gateway.answering import Answering
 from ohmo.gateway.cards import closing
 from ohmo.gateway.intake_parts import IntakeParts
@@ -83,6 +83,8 @@ class Intake:
     async def _handle(self, told: Told) -> None:
         accepted, arrival, seat = told
         try:
+            if isinstance(arrival, Reacted):  # before its turn comes, so that no words of the thread wait with it
+                await failure_of(thumbs.named(self._parts.store, arrival))
             await self._carry_out(accepted, arrival, seat)
         finally:
             self._open.discard((accepted.thread, accepted.seq))

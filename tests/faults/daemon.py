@@ -241,6 +241,11 @@ class Daemon:
         with contextlib.closing(sqlite3.connect(f"file:{self.home / 'ohmo.db'}?mode=ro", uri=True)) as connection:
             return connection.execute(statement).fetchall()
 
+    def holders(self) -> set[str]:
+        """Lives that hold a conversation or a platform, as the store has it."""
+        threads = "SELECT owner FROM threads WHERE ready_at IS NOT NULL AND owner IS NOT NULL AND until > 0"
+        return {str(owner) for (owner,) in self.rows(f"{threads} UNION SELECT owner FROM leases WHERE until > 0")}
+
     async def left_behind(self) -> list[str]:
         """Processes, a held lock, temp files: what is still there 5 s after the end."""
         deadline = time.monotonic() + 5

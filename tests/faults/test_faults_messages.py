@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ EVERYWHERE = ("inbound.stored=kill@2", "model.chunk=kill@5", "outbox.before=kill
 HERE = {"slack": "dm:ada", "matrix": "dm:ada", "web": "dm:ada", "telegram": "dm:ada", "discord": "dm:ada", "feishu": "dm:ada"}
 
 
-async def survives(scene: Scene, on: str, failpoint: str, within: float = 12) -> None:
+async def survives(scene: Scene, on: str, failpoint: str) -> None:
     """Two messages, a death at the failpoint, one more while nobody is there, a new life; then every delivery again."""
     await scene.daemon.start(failpoint)
     first = await scene.says("#chunks{8}", on=on)
@@ -30,10 +29,11 @@ async def survives(scene: Scene, on: str, failpoint: str, within: float = 12) ->
     if on != "web":  # a page cannot reach a house that is down; its outbox holds what was typed
         assert await scene.daemon.left_behind() == []
     await scene.says(on=on)
+    dead = scene.daemon.holders()
+    assert dead
     await scene.daemon.start()
-    ready = time.monotonic()
+    assert not dead & scene.daemon.holders(), "the dead still hold something: somebody would wait for the end of their lease"
     await scene.answered()
-    assert time.monotonic() - ready < within, "it waited for the lease of the dead"
     risky = on == "telegram" and failpoint.startswith("send.accepted")
     await scene.check(repeats=1 if risky else 0, again=True)
 
@@ -89,4 +89,4 @@ async def test_matrix_survives_a_kill_at_every_step(stage: Stage, failpoint: str
 async def test_an_encrypted_room_survives_a_kill_at_every_step(home: Path, failpoint: str) -> None:
     """The other side is another maker's client; a lost key would be a lost message, a plain one a broken promise (the rig looks for both)."""
     async with scene(home, {"matrix": encrypted_rig}) as made:
-        await survives(made, "matrix", failpoint, within=60)
+        await survives(made, "matrix", failpoint)

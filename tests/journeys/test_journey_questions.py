@@ -134,6 +134,17 @@ async def test_a_thumb_on_the_card_is_an_answer_also_after_a_restart(
     assert (tmp_path / "home" / "work" / "a").exists() is ran
 
 
+async def test_a_thumb_that_is_faster_than_the_platforms_word_on_the_card_counts(world: Callable[..., World], tmp_path: Path) -> None:
+    life = world(Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Done.")
+    life.platform.lose_next_response()  # the card is there, and the house has to ask again to hear so
+    async with house(life):
+        await life.platform.says("@ohmo touch", chat="team", person="ada")
+        card = await life.hears("touch a", "team")
+        await life.platform.reacts(card.id, "👍", chat="team", person="ada")
+        await life.hears("Done.", "team")
+    assert (tmp_path / "home" / "work" / "a").exists()
+
+
 async def test_a_thumb_counts_only_on_the_card_and_from_whoever_may_answer(world: Callable[..., World], tmp_path: Path) -> None:
     life = world(Says("", calls=(("Bash", {"command": "touch a", "description": "touch"}),)), "Done.")
     async with house(life) as built:

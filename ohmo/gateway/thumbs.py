@@ -1,0 +1,44 @@
+"""Which card a thumb stands on, also when nobody knows yet what the platform calls the card."""
+
+from __future__ import annotations
+
+import asyncio
+
+from channels.contract import Reacted
+from ohmo.contracts.store import Asked, Store
+from ohmo.gateway.reactions import verdict_of
+from ohmo.lifecycle import backoff
+
+
+async def named(store: Store, reacted: Reacted) -> None:
+    """Returns when every card of the chat has its name. People may be faster than the platform's word on what it showed them, which a slow line or
+    a death of ours makes late: their thumb is looked up when the receipt is stored, not before. Raises Unavailable."""
+    attempt = 0
+    while (await _look(store, reacted))[1]:
+        await asyncio.sleep(backoff(attempt, first=0.1, most=2.0))
+        attempt += 1
+
+
+async def under(store: Store, reacted: Reacted) -> Asked | None:
+    """The open permission whose card was reacted to. Raises Unavailable."""
+    return (await _look(store, reacted))[0]
+
+
+async def _look(store: Store, reacted: Reacted) -> tuple[Asked | None, bool]:
+    """The permission; and, where none was found, whether a card of this chat is on its way."""
+    if verdict_of(reacted.emoji) is None:
+        return None, False
+    here, nameless = (reacted.address.channel, reacted.address.account, reacted.address.chat), False
+    for asked in await store.open_questions():
+        if asked.state != "asked" or asked.ask.question.kind != "permission":
+            continue
+        row = await store.post_row(asked.ask.id)
+        if row is None:
+            continue
+        place = row.row.outbound.address  # a job's card stands where its person is
+        if (place.channel, place.account, place.chat) != here:
+            continue
+        if any(state.receipt is not None and state.receipt.message == reacted.message for state in row.parts):
+            return asked, False
+        nameless = nameless or row.state == "sending"
+    return None, nameless
