@@ -74,6 +74,12 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
             _send(links, wake.place, wake.person, wake.account, terms.place if terms.to is None else None)
         return await links.publish(wake, None)
 
+    async def by_hand(wake: Wake) -> Accepted:
+        accepted = await publish(wake)
+        if wake.occurrence is not None and not accepted.duplicate:
+            scheduler.began(wake.occurrence.job, wake.occurrence.due)
+        return accepted
+
     async def withdraw(turns: Collection[str]) -> None:
         close = closing(seams.new_id, "Withdrawn: the job was removed")
         while asked := [one for one in await store.open_questions() if one.turn in turns and one.state == "asked"]:
@@ -86,7 +92,7 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
 
     desk = CronDesk(
         DeskParts(
-            jobs=store, publish=publish, resolve=links.resolve, check_secret=lambda reference: _check(config, reference),
+            jobs=store, publish=by_hand, resolve=links.resolve, check_secret=lambda reference: _check(config, reference),
             recipes=(config.home.root / "recipes", BUNDLED), zone=zone, new_id=seams.new_id, clock=seams.clock, withdraw=withdraw,
         )
     )  # fmt: skip

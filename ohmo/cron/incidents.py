@@ -54,14 +54,20 @@ class Incidents:
         text = f"The job {row.name} was paused, because it cannot be read any more: {why}. Mend it with `ohmo cron edit {row.name}`, then `ohmo cron resume {row.name}`."
         await self._tell(derived("cron paused", row.job, str(row.revision)), text)
 
-    async def retry(self, now: datetime) -> datetime | None:
-        """Tries again what failed and may be; when the next try is due."""
+    @property
+    def next_try(self) -> datetime | None:
+        """When a run that failed is tried again; None: none is."""
+        return min((at for at, _ in self._retries.values()), default=None)
+
+    async def retry(self, now: datetime) -> list[tuple[str, datetime]]:
+        """Tries again what failed and may be; job and slot of each run that begins again."""
+        begun: list[tuple[str, datetime]] = []
         for key, (at, one) in list(self._retries.items()):
             if at <= now:
                 del self._retries[key]
-                if one.thread is not None and one.seq is not None:
-                    await self._again(one.thread, one.seq)
-        return min((at for at, _ in self._retries.values()), default=None)
+                if one.thread is not None and one.seq is not None and await self._again(one.thread, one.seq):
+                    begun.append(key)
+        return begun
 
     async def missed(self, found: Sequence[tuple[JobRow, Sequence[Passed]]]) -> None:
         """All of one look in one notice, but for jobs that ask for no catching up. Told before it is recorded: who dies in between tells it again."""

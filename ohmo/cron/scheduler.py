@@ -90,6 +90,12 @@ class Scheduler:
         finally:
             stop_hearing()
 
+    def began(self, job: str, due: datetime) -> None:
+        """A run was begun: its end is looked for from here on, however soon it comes."""
+        if self._claimed is not None:  # at the first look everybody's runs are looked at
+            self._claimed.add((job, due))
+            self._changed.set()
+
     def look_again(self) -> None:
         """The clock is another one now."""
         self._changed.set()
@@ -113,7 +119,9 @@ class Scheduler:
         coming = [begins(row, row.next_at) for row in rows if row.enabled and row.next_at is not None]
         self._next = min((at for at in coming if at > now), default=None)
         times += await self._review(rows, min(times, default=None))
-        retry = await parts.incidents.retry(now)
+        for job, due in await parts.incidents.retry(now):
+            self.began(job, due)
+        retry = parts.incidents.next_try
         return min([*times, *([retry] if retry is not None else [])], default=None)
 
     async def _sound(self, rows: Sequence[JobRow]) -> list[JobRow]:
@@ -234,6 +242,7 @@ class Scheduler:
         wake = wake_of(row, due, by=by, following=following, last=await parts.desk.last_report(row), now=now)
         accepted = await parts.publish(wake)
         if not accepted.duplicate:
+            self.began(row.job, due)
             parts.failpoint("cron.claimed")
             late = (parts.clock() - begins(row, due)).total_seconds()
             if by == "schedule":

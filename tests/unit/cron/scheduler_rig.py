@@ -24,13 +24,15 @@ from ohmo.testing import ManualClock, eventually
 
 
 class Rig:
-    """A scheduler over a store of a kind; ``refused``: how many notices find no room at first; ``bugs``: how many wakes meet a mistake of ours."""
+    """A scheduler over a store of a kind; ``refused``: how many notices find no room at first; ``bugs``: how many wakes meet a mistake of ours.
+    ``at_once``: the next runs end so before anybody can look, each with its reason, "" for well."""
 
     def __init__(self, refused: int = 0, bugs: int = 0, kind: type[MemoryStore] = MemoryStore) -> None:
         self.bugs = bugs
         self.clock, self.new_id, self.refused = ManualClock(), IdSource(), refused
         self.store = kind(clock=self.clock)
         self.told: list[str] = []
+        self.at_once: list[str] = []
         self.asleep = 0
         self.recorded_before: list[int] = []
         self.desk = CronDesk(
@@ -44,7 +46,10 @@ class Rig:
         if self.bugs:
             self.bugs -= 1
             raise RuntimeError("a mistake")
-        return (await self.store.accept([(wake, Seat("", "wake"))]))[0]
+        accepted = (await self.store.accept([(wake, Seat("", "wake"))]))[0]
+        if self.at_once:
+            await self.work(failing=self.at_once.pop(0))
+        return accepted
 
     async def nothing(self, _: object = None) -> None:
         return

@@ -36,3 +36,17 @@ async def test_a_failure_that_could_not_be_told_is_told_later() -> None:
         await eventually(lambda: len(scene.told) == 2, within=20 + 2 * AGAIN)
     assert "The job brief failed" in scene.told[1]
     assert "no credit" in scene.told[1]
+
+
+async def test_runs_that_end_before_anybody_looks_are_told_too() -> None:
+    scene = Rig()
+    async with scene.scheduler():
+        await scene.desk.create(DAILY)
+        await scene.looked()
+        scene.at_once = ["no credit", ""]
+        scene.clock.tick(3_600)
+        await eventually(lambda: len(scene.told) == 2)
+        scene.clock.tick(86_400)
+        await eventually(lambda: len(scene.told) == 4)
+    assert "The job brief failed" in scene.told[1]
+    assert "The job brief is well again" in scene.told[3]
