@@ -7,8 +7,9 @@ import logging
 from channels.contract import Address
 from channels.errors import AuthFailed, ChannelError, Rejected
 from channels.feishu.client import Wire
-from channels.feishu.fields import word
+from channels.feishu.fields import rows_of, word
 from channels.feishu.memory import Own
+from channels.fields import soft
 from channels.lights import Lights
 
 _log = logging.getLogger(__name__)
@@ -17,47 +18,56 @@ _URI = "/open-apis/im/v1/messages/:message_id/reactions"
 
 
 class Typing:
-    """One reaction for each place at most; as a light it is called ``MESSAGE REACTION``."""
+    """One reaction for each place at most; as a light it is called as its message."""
 
     def __init__(self, wire: Wire, own: Own, lights: Lights) -> None:
         self._wire, self._own, self._lights = wire, own, lights
-        self._shown: dict[tuple[str, str | None], tuple[str, str]] = {}  # place -> message, reaction
+        self._shown: dict[tuple[str, str | None], tuple[str, str]] = {}  # place -> message, reaction; "": what became of it is not known
         self._allowed = True
 
     async def on(self, address: Address) -> None:
         place = (str(address.chat), address.topic)
         message = self._own.newest_in(*place)
-        if message is None or not self._allowed or self._shown.get(place, ("", ""))[0] == message:
+        shown, reaction = self._shown.get(place, ("", ""))
+        if message is None or not self._allowed or (shown == message and reaction):
             return
         await self.off(address)
+        self._shown[place] = (message, "")
+        await self._lights.on(message)
         try:
             body = {"reaction_type": {"emoji_type": EMOJI}}
             made = await self._wire.call("POST", _URI, paths={"message_id": message}, body=body)
         except Rejected as refused:
             self._allowed = False
+            self._shown.pop(place, None)
+            await self._lights.off(message)
             _log.info("feishu: no typing reactions: %s", refused)
             return
-        if reaction := word(made, "reaction_id"):
-            self._shown[place] = (message, reaction)
-            await self._lights.on(f"{message} {reaction}")
+        self._shown[place] = (message, word(made, "reaction_id"))
 
     async def off(self, address: Address) -> None:
         shown = self._shown.pop((str(address.chat), address.topic), None)
         if shown is not None:
             await self._take_back(*shown)
-            await self._lights.off(" ".join(shown))
+            await self._lights.off(shown[0])
 
     async def tidy(self) -> None:
         """Takes back what an earlier life left. Raises AuthFailed."""
-        for light in self._lights.left():
-            message, _, reaction = light.partition(" ")
-            await self._take_back(message, reaction)
+        for message in self._lights.left():
+            await self._take_back(message, "")
         await self._lights.forget()
 
     async def _take_back(self, message: str, reaction: str) -> None:
         try:
-            await self._wire.call("DELETE", f"{_URI}/:reaction_id", paths={"message_id": message, "reaction_id": reaction})
+            for one in [reaction] if reaction else await self._ours(message):
+                await self._wire.call("DELETE", f"{_URI}/:reaction_id", paths={"message_id": message, "reaction_id": one})
         except AuthFailed:
             raise
         except ChannelError as error:
             _log.info("feishu: the typing reaction on %s stays: %s", message, error)
+
+    async def _ours(self, message: str) -> list[str]:
+        """Reactions of ours whose making was not heard of, because the line was lost or we died (List message reactions)."""
+        query = {"reaction_type": EMOJI, "page_size": 50}
+        found = rows_of(await self._wire.call("GET", _URI, paths={"message_id": message}, query=query), "items")
+        return [word(row, "reaction_id") for row in found if word(soft(row, "operator"), "operator_id") == self._wire.app]

@@ -246,6 +246,32 @@ async def test_typing_is_a_reaction_that_goes_away_also_after_a_crash(feishu: Fe
     assert len(context.arrivals) == 1, "our own reactions are nobody's"
 
 
+@pytest.mark.parametrize("end", ["off", "death"])
+async def test_a_typing_reaction_whose_answer_was_lost_goes_away_too(feishu: FeishuRig, tmp_path: Path, end: str) -> None:
+    context, channel = FakeContext(tmp_path), feishu.channel(options=Options(state=tmp_path))
+    async with channel.connect():
+        task = asyncio.create_task(channel.receive(context))
+        await feishu.says("hi", chat="group")
+        await context.texts(1)
+        feishu.server.faults.append(Fault("lose", on=lambda verb, path: verb == "POST" and path.endswith("/reactions")))
+        with pytest.raises(NotReady):
+            await channel.typing(place(channel), True)
+        assert len(feishu.world.reactions) == 1
+        if end == "off":
+            await channel.typing(place(channel), False)
+            assert feishu.world.reactions == {}
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    other = feishu.channel(options=Options(state=tmp_path))
+    async with other.connect():
+        task = asyncio.create_task(other.receive(context))
+        async with asyncio.timeout(20):
+            while feishu.world.reactions:
+                await asyncio.sleep(0.02)  # between two looks
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 @pytest.mark.fault(26)
 async def test_credentials_that_end_in_the_middle_stop_everything_with_one_word(feishu: FeishuRig, channel: Feishu) -> None:
     feishu.server.revoked = True

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from tests.platforms.feishu.rules import Refusal, Rules
-from tests.platforms.feishu.world import BOT, Row, World
+from tests.platforms.feishu.world import APP, BOT, Row, World
 
 Found = Row | web.StreamResponse
 
@@ -98,6 +98,16 @@ class Methods:
             raise Refusal(231011, "reaction not exist")
         return {"data": {}}
 
+    def _reactions(self, body: Row, form: Row) -> Found:
+        """List message reactions."""
+        self.world.find(body["id"])
+        items = [
+            {"reaction_id": name, "operator": {"operator_id": APP, "operator_type": "app"}, "action_time": "1", "reaction_type": {"emoji_type": row["emoji_type"]}}
+            for name, row in self.world.reactions.items()
+            if row["message_id"] == body["id"] and body.get("reaction_type") in (None, row["emoji_type"])
+        ]  # fmt: skip
+        return {"data": {"items": items, "has_more": False, "page_token": ""}}
+
     def _entity(self, body: Row, form: Row) -> Found:
         if body.get("type") != "card_json":
             raise Refusal(10002, "type")
@@ -139,6 +149,7 @@ _ROUTES: tuple[tuple[str, str, str], ...] = (
     ("POST", "im/v1/images", "_image"),
     ("POST", "im/v1/files", "_file"),
     ("POST", f"im/v1/messages/{_ID}/reactions", "_react"),
+    ("GET", f"im/v1/messages/{_ID}/reactions", "_reactions"),
     ("DELETE", f"im/v1/messages/{_ID}/reactions/(?P<reaction>[^/]+)", "_unreact"),
     ("POST", "cardkit/v1/cards", "_entity"),
     ("POST", "cardkit/v1/cards/id_convert", "_convert"),
