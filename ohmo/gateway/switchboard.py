@@ -53,9 +53,8 @@ async def _never(_channel: str, _account: str) -> datetime | None:
 @record
 class BoardParts:
     """What every connection is built from. ``sender`` and ``drafts`` make the speaking half for a connected channel. ``sleep`` and ``now`` are
-    in real seconds, ``draw`` gives 0 to 1. ``storing`` waits until the store takes what is written. ``set_since``: by how much the
-    clock was set forward after a moment. ``spoke``: when an account last delivered
-    something in an earlier life."""
+    in real seconds, ``draw`` gives 0 to 1. ``storing`` waits until the store takes what is written. ``set_since``: by how much the clock was set
+    forward after a moment. ``spoke``: when an account last delivered something in an earlier life."""
 
     store: Store
     publish: Publish
