@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from ohmo.store.statements import Driver, MakeOp, Moment, Op, Value
+from ohmo.failpoints import Failpoint, inert
+from ohmo.store.statements import Driver, MakeOp, Op, Value
 
 BATCH = 200
 SEEN_DAYS = 30
@@ -54,19 +56,10 @@ _SEEN = """DELETE FROM seen WHERE (channel, account, event_key) > (?, ?, ?) AND 
   RETURNING seq"""
 
 
-def note_orphans(at: Moment) -> Op[int]:
-    rows = yield _EDITS, (at.now, at.now - _ORPHAN)
-    return len(rows)
-
-
-def forget_grants(at: Moment) -> Op[int]:
-    del at
-    rows = yield _GRANTS, ()
-    return len(rows)
-
-
-def _delete(statement: str, *values: Value) -> Op[int]:
+def _delete(failpoint: Failpoint, statement: str, *values: Value) -> Op[int]:
     rows = yield statement, values
+    if rows:
+        failpoint("prune.step")  # gone, and not committed
     return len(rows)
 
 
@@ -76,14 +69,16 @@ def _stop(statement: str, last: str, start: Sequence[Value]) -> Op[Sequence[Valu
     return found[0] if found and found[0][0] is not None else None
 
 
-async def prune(driver: Driver, before: int, transcripts: int) -> int:
+async def prune(driver: Driver, before: int, transcripts: int, failpoint: Failpoint = inert) -> int:
     """Returns how many rows went or were ended. ``before``, ``transcripts``: ms; the log of a conversation has a limit of its own.
 
     A post may go only after the one that replaced it has gone; the name of an event outlives its body, so that it stays a duplicate."""
-    total = await _until_nothing_goes(driver, note_orphans) + await _until_nothing_goes(driver, forget_grants)
+    delete = partial(_delete, failpoint)
+    total = await _until_nothing_goes(driver, lambda at: delete(_EDITS, at.now, at.now - _ORPHAN))
+    total += await _until_nothing_goes(driver, lambda _: delete(_GRANTS))
     for statement in (_INBOX, _OUTBOX, _OCCURRENCES):
-        total += await _until_nothing_goes(driver, lambda _, s=statement: _delete(s, before))
-    return total + await _prune_turns(driver, transcripts) + await _prune_names(driver, before)
+        total += await _until_nothing_goes(driver, lambda _, s=statement: delete(s, before))
+    return total + await _prune_turns(driver, transcripts, delete) + await _prune_names(driver, before, delete)
 
 
 async def _until_nothing_goes(driver: Driver, batch: MakeOp[int]) -> int:
@@ -93,18 +88,18 @@ async def _until_nothing_goes(driver: Driver, batch: MakeOp[int]) -> int:
     return total
 
 
-async def _prune_turns(driver: Driver, before: int) -> int:
+async def _prune_turns(driver: Driver, before: int, delete: Callable[..., Op[int]]) -> int:
     total, start = 0, tuple[Value, ...](("",))
     while (stop := await driver.read(lambda _, start=start: _stop(_TURN_AT, _LAST_TURN, start), slow=True)) is not None:
         for statement in (_STEPS, _APPROVALS, _TURNS):
-            total += await _until_nothing_goes(driver, lambda _, s=statement, a=start, b=stop: _delete(s, *a, *b, before))
+            total += await _until_nothing_goes(driver, lambda _, s=statement, a=start, b=stop: delete(s, *a, *b, before))
         start = tuple(stop)
     return total
 
 
-async def _prune_names(driver: Driver, before: int) -> int:
+async def _prune_names(driver: Driver, before: int, delete: Callable[..., Op[int]]) -> int:
     total, start = 0, tuple[Value, ...](("", "", ""))
     while (stop := await driver.read(lambda _, start=start: _stop(_NAME_AT, _LAST_NAME, start), slow=True)) is not None:
-        total += await driver.write(lambda at, a=start, b=stop: _delete(_SEEN, *a, *b, min(before, at.now - SEEN_DAYS * _DAY)))
+        total += await driver.write(lambda at, a=start, b=stop: delete(_SEEN, *a, *b, min(before, at.now - SEEN_DAYS * _DAY)))
         start = tuple(stop)
     return total

@@ -34,6 +34,7 @@ from ohmo.contracts.store import (
     Work,
 )
 from ohmo.contracts.tool import Verdict
+from ohmo.failpoints import Failpoint, inert
 from ohmo.store import approvals, arrivals, clock, outbox, people, pruning, steps, taking, threads, turns
 from ohmo.store.arrivals import Item
 from ohmo.store.pulse import Felt, Pulse, watch
@@ -45,12 +46,14 @@ from ohmo.store.statements import Driver, instant, milliseconds
 class SqlStore(SqlReports, SqlJobs):
     """Implements ``Store`` and ``Reports``. ``writer``: the name of this instance's audit chain. ``pulse``: whether it takes what is written."""
 
-    def __init__(self, driver: Driver, *, new_id: Callable[[], str], writer: str, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, driver: Driver, *, new_id: Callable[[], str], writer: str, monotonic: Callable[[], float] = time.monotonic, failpoint: Failpoint = inert
+    ) -> None:  # fmt: skip
         self.pulse = Pulse()
         driver = Felt(driver, self.pulse)
         SqlReports.__init__(self, driver)
         SqlJobs.__init__(self, driver)
-        self._driver, self._new_id, self._writer, self._monotonic = driver, new_id, writer, monotonic
+        self._driver, self._new_id, self._writer, self._monotonic, self._failpoint = driver, new_id, writer, monotonic, failpoint
 
     async def watch(self, changed: Callable[[str], Awaitable[None]]) -> None:
         """Until cancelled. ``changed`` is told why nothing can be written, and an empty word when it can again."""
@@ -233,4 +236,5 @@ class SqlStore(SqlReports, SqlJobs):
     async def prune(self, before: datetime, *, transcripts: datetime | None = None) -> int:
         """Returns how many rows went or were ended."""
         limit = milliseconds(before)
-        return await pruning.prune(self._driver, limit, limit if transcripts is None else min(limit, milliseconds(transcripts)))
+        logs = limit if transcripts is None else min(limit, milliseconds(transcripts))
+        return await pruning.prune(self._driver, limit, logs, self._failpoint)

@@ -120,8 +120,10 @@ class SqliteStore(SqlStore):
 
     ``health``: what was found at the start. ``fatal``: resolved with one line when only a restart can help (a failed fsync, a damaged page)."""
 
-    def __init__(self, driver: SqliteDriver, health: Health, fatal: asyncio.Future[str], *, new_id: Callable[[], str], writer: str) -> None:
-        super().__init__(driver, new_id=new_id, writer=writer)
+    def __init__(
+        self, driver: SqliteDriver, health: Health, fatal: asyncio.Future[str], *, new_id: Callable[[], str], writer: str, failpoint: Failpoint
+    ) -> None:  # fmt: skip
+        super().__init__(driver, new_id=new_id, writer=writer, failpoint=failpoint)
         self.health, self.fatal, self._listeners = health, fatal, driver.listeners
 
     def listen(self, hear: Hear) -> Callable[[], None]:
@@ -159,7 +161,7 @@ async def open_sqlite(
         await asyncio.to_thread(remember, path, writer)
     checking = None if health.whole else asyncio.create_task(late_check(path, report, reading.rest), name="store.check")
     try:
-        yield SqliteStore(driver, health, fatal, new_id=new_id, writer=writer)
+        yield SqliteStore(driver, health, fatal, new_id=new_id, writer=writer, failpoint=failpoint)
     finally:
         if checking is not None:
             checking.cancel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,11 +28,13 @@ class Build:
         return {"PYTHONPATH": os.fspath(self.folder)}
 
 
-def built(folder: Path, version: str, *, statement: str = "") -> Build:
-    """``statement``: the one that brings its store to the next form."""
+def built(folder: Path, version: str, *, statement: str = "", also: Sequence[tuple[str, str, str]] = ()) -> Build:
+    """``statement``: the one that brings its store to the next form. ``also``: files below ``ohmo``, with words that are others there."""
     for room in ("ohmo", "channels"):
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
     _changed(folder / "ohmo" / "__init__.py", f'"{ohmo.__version__}"', f'"{version}"')
+    for name, old, new in also:
+        _changed(folder / "ohmo" / name, old, new)
     if statement:
         last = newest(MIGRATIONS)
         _changed(
