@@ -172,7 +172,7 @@ async def _access(
     """Who may speak, approve and command; the browser's door asks it too."""
     access = Access(
         wired.policy, roles(config), is_command=lambda text: is_order(text, known),
-        open_question=questions.at, in_chat=questions.in_chat, per_person=config.sessions.scope == "per_person", errand=errands.of,
+        open_question=questions.at, may_ask=questions.may_ask, per_person=config.sessions.scope == "per_person", errand=errands.of,
     )  # fmt: skip
     access.learn(await store.people())
     wired.door.access = access

@@ -41,7 +41,7 @@ class Roles:
 
 class Access:
     """``policy`` of a channel and account; ``is_command`` tells whether a text is one of the house's commands; ``open_question`` the questions
-    that wait in a place for somebody's words, ``in_chat`` those of a whole chat
+    that wait in a place for somebody's words, ``may_ask`` whether a permission may be asked for in a chat
     (a reaction tells its message, not always its thread). ``per_person``: everybody has a mind of their own in a shared place. ``errand``: for whom
     a thread of the house asks."""
 
@@ -52,12 +52,12 @@ class Access:
         *,
         is_command: Callable[[str], bool],
         open_question: Callable[[Address], Sequence[Asked]],
-        in_chat: Callable[[Address], Sequence[Asked]] = lambda _: (),
+        may_ask: Callable[[Address], bool] = lambda _: False,
         per_person: bool = False,
         errand: Callable[[Asked], Errand | None] = lambda _: None,
     ) -> None:
         self._policy, self._roles = policy, roles
-        self._is_command, self._open_question, self._in_chat, self._per_person = is_command, open_question, in_chat, per_person
+        self._is_command, self._open_question, self._may_ask, self._per_person = is_command, open_question, may_ask, per_person
         self._errand = errand
         self._people: dict[tuple[str, str, str], PersonRow] = {}
         self._coming: Access | None = None
@@ -237,7 +237,7 @@ class Access:
         """It may answer an open permission here; whether it hit the card, and whether this person may, is looked up in intake."""
         if not reacted.added or reacted.person.bot or verdict_of(reacted.emoji) is None:
             return False
-        return any(asked.ask.question.kind == "permission" for asked in self._in_chat(reacted.address))
+        return self._may_ask(reacted.address)
 
     def _scope(self, said: Said) -> str:
         return said.person.id if self._per_person and said.address.channel not in OWN_DOORS else ""

@@ -22,16 +22,18 @@ class OpenQuestions:
         self._asked: dict[Address, tuple[Asked, ...]] = {}
         self._changed = asyncio.Event()
         self._changed.set()
+        self._reading = False
 
     def at(self, place: Address) -> tuple[Asked, ...]:
         """The questions that wait in a place for an answer: one for each mind there."""
         return self._asked.get(place, ())
 
-    def in_chat(self, place: Address) -> tuple[Asked, ...]:
-        """Those whose cards stand in a chat, whatever their threads."""
+    def may_ask(self, place: Address) -> bool:
+        """Whether the card of a permission may stand in a chat, whatever its thread; also while nobody knows, because a commit is not read yet."""
         here = (place.channel, place.account, place.chat)
-        shown = ((self._shown_at(one), one) for asked in self._asked.values() for one in asked)
-        return tuple(one for where, one in shown if (where.channel, where.account, where.chat) == here)
+        open_now = (one for asked in self._asked.values() for one in asked if one.ask.question.kind == "permission")
+        shown = (self._shown_at(one) for one in open_now)
+        return self._reading or self._changed.is_set() or any((where.channel, where.account, where.chat) == here for where in shown)
 
     def _shown_at(self, asked: Asked) -> Address:
         errand = self._errands.of(asked)
@@ -45,7 +47,9 @@ class OpenQuestions:
             while True:
                 await self._changed.wait()
                 self._changed.clear()
+                self._reading = True
                 await self.refresh()
+                self._reading = False
         finally:
             stop_hearing()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 
@@ -40,8 +40,8 @@ class Shelf:
             hear([Hint(kind, "t")])
 
 
-def asked() -> Asked:
-    question = Question("question", "Which colour?", "", (), digest="d")
+def asked(kind: Literal["question", "permission"] = "question") -> Asked:
+    question = Question(kind, "Which colour?", "", (), digest="d")
     return Asked(Ask("q", "c", question, "/"), "t", "t.1", HERE, "ada", "asked", None, NOW)
 
 
@@ -66,3 +66,18 @@ async def test_a_question_is_known_soon_after_it_was_stored_and_unknown_when_it_
     living.cancel()
     await asyncio.gather(living, return_exceptions=True)
     assert shelf.hearers == []
+
+
+async def test_while_a_commit_is_not_read_yet_any_thumb_may_be_an_answer() -> None:
+    shelf = Shelf()
+    questions = OpenQuestions(cast("Store", shelf), Errands())
+    living = asyncio.create_task(questions.run())
+    await until(lambda: not questions.may_ask(HERE))
+    shelf.rows = [asked("permission")]
+    shelf.tell("approval")  # from now on its card may be seen, and be answered
+    assert questions.may_ask(HERE)
+    await until(lambda: questions.at(HERE) != ())
+    assert questions.may_ask(HERE)
+    await until(lambda: not questions.may_ask(Address("telegram", "main", ChatId("8"))))
+    living.cancel()
+    await asyncio.gather(living, return_exceptions=True)
