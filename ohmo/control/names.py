@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 
 from channels.record import record
-from ohmo.contracts.reports import Reports, Spender, UsageTotal
+from ohmo.contracts.reports import Reports, Spender, Spent, UsageTotal
 from ohmo.control.ports import People
 
 _HOUSE, _OWNER = "the house", "owner"
+_NUMBERS = [field.name for field in fields(Spent)]
 _KEPT = 10_000  # people; the oldest are forgotten and looked for again
 
 
@@ -29,8 +31,8 @@ class Names:
         self._known: dict[Spender, str] = {}
         self._missed: dict[Spender, int] = {}  # with how many calls
 
-    async def of(self, totals: Sequence[UsageTotal], days: int) -> list[Named]:
-        """Of each of ``totals``, which are of these days."""
+    async def of(self, totals: Sequence[UsageTotal], days: int) -> list[tuple[UsageTotal, Named]]:
+        """Of ``totals``, which are of these days; what one person spent in several places is one sum."""
         people = _at_home([_spender(total) for total in totals])
         calls = Counter[Spender]()
         for one, total in zip(people, totals, strict=True):
@@ -38,7 +40,7 @@ class Names:
         names = {**await self._heard(calls, days), **await self._let_in()}
         called = {one: names.get(one) or _only(one, names) for one in calls}
         labels = _apart(called)
-        return [Named(labels[one], _id(one)) for one in people]
+        return [(total, Named(labels[whose], _id(whose))) for whose, total in _together(people, totals)]
 
     async def _let_in(self) -> dict[Spender, str]:
         return {Spender(row.channel, row.account, row.person): row.name for row in await self._people.people() if row.name}
@@ -61,6 +63,15 @@ def _spender(total: UsageTotal) -> Spender:
     if colon and channel.isidentifier():  # "@ada:example.org" is an id of Matrix
         return Spender(channel, total.account if channel == total.channel else "", person)
     return Spender("", "", total.person) if total.person in ("", _OWNER) else Spender(total.channel, total.account, total.person)
+
+
+def _together(people: Sequence[Spender], totals: Sequence[UsageTotal]) -> list[tuple[Spender, UsageTotal]]:
+    found: dict[tuple[str, str, Spender], UsageTotal] = {}
+    for one, total in zip(people, totals, strict=True):
+        here = replace(total, channel=one.channel, account=one.account, person=one.person)
+        known = found.get(key := (total.day, total.model, one))
+        found[key] = here if known is None else replace(known, **{name: getattr(known, name) + getattr(here, name) for name in _NUMBERS})
+    return [(one, total) for (_, _, one), total in found.items()]
 
 
 def _at_home(people: Sequence[Spender]) -> list[Spender]:

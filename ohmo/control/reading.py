@@ -166,7 +166,7 @@ class Reading:
         if by == "model":
             return answer({"usage": totals})
         named = await self._names.of(totals, days)
-        return answer({"usage": [{**_fields(total), "who": one.who, "id": one.id} for total, one in zip(totals, named, strict=True)]})
+        return answer({"usage": [{**_fields(total), "who": one.who, "id": one.id} for total, one in named]})
 
 
 def _channel(label: str, channel: ChannelStatus) -> Mapping[str, object]:

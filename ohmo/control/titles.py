@@ -5,6 +5,7 @@ from __future__ import annotations
 from channels.contract import Inbound
 from channels.record import record
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.errors import StoreError
 from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
 
 _LONGEST = 80  # characters
@@ -42,7 +43,10 @@ class Titles:
 
     async def _beginning(self, thread: str) -> _Beginning:
         if thread not in self._known:
-            items = await self._reports.history(thread, limit=3)
+            try:
+                items = await self._reports.history(thread, limit=3)
+            except StoreError:  # a ruined transcript: the other threads have their titles
+                return _Beginning("(what was said here cannot be read any more)")
             found = next((began for item in items if isinstance(item, ArrivalInfo) and (began := _read(item)).words), _Beginning())
             if not found.words:
                 return found

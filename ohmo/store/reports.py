@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from channels.contract import Address
+from channels.contract import Address, ChatId
+from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, StepInfo, ThreadInfo, ThreadTotal, TurnUsage, UsageTotal
-from ohmo.store.codec import column, from_column, read_arrival, read_settings, read_step
+from ohmo.store.codec import Unreadable, column, from_column, read_arrival, read_settings, read_step
 from ohmo.store.numbers import address_of
 from ohmo.store.outbox import COLUMNS, OPEN, out_row
 from ohmo.store.people import link
@@ -97,9 +98,13 @@ def arrival_info(row: Row) -> ArrivalInfo:
     thread, seq, kind, person, said_at, state, ending, reason, turn, body, stored, ended = row
     said = None if reason is None else from_column(reason)
     over = None if ended is None else instant(ended)
-    return ArrivalInfo(
-        thread, seq, kind, from_column(person), instant(said_at), state, ending, said, turn, read_arrival(body), instant(stored), over
-    )
+    who, at = from_column(person), instant(said_at)
+    try:
+        arrived = read_arrival(body)
+    except Unreadable as error:  # one ruined row hides no other
+        told = f"(what was said here cannot be read any more: {error})"
+        arrived = Wake(f"{thread}/{seq}", "owner", Address("house", "local", ChatId(thread)), None, who, told, at)
+    return ArrivalInfo(thread, seq, kind, who, at, state, ending, said, turn, arrived, instant(stored), over)
 
 
 def arrival(thread: str, seq: int) -> Op[ArrivalInfo | None]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 
@@ -62,6 +64,23 @@ def test_a_listing_that_found_the_store_damaged_says_so_beside_it(home: Path) ->
     assert "damaged (" in said.stderr
     assert "look into the quarantine" in said.stderr
     assert ohmo(home, "inbox", "list").stderr == ""  # once: the notice to the owner stands in the store
+
+
+def test_one_ruined_row_hides_no_other_in_any_list(home: Path) -> None:
+    (home / "config.yaml").write_text("profiles: {default: {provider: offline}}\n")
+    for word in ("ruined", "legible"):
+        assert ohmo(home, "-p", word).returncode == 0
+    with closing(sqlite3.connect(home / "ohmo.db")) as store, store:
+        assert store.execute("UPDATE inbox SET body = '{}' WHERE body LIKE '%ruined%'").rowcount == 1
+        store.execute("UPDATE steps SET body = '{' WHERE body LIKE '%ruined%'")
+    for listing in ("inbox list", "sessions list", "usage --by thread"):
+        found = ohmo(home, *listing.split(), "--json")
+        assert (found.returncode, found.stderr) == (0, ""), listing
+        assert len(json.loads(found.stdout)) == 2, listing
+        assert "legible" in found.stdout
+        assert "cannot be read any more" in found.stdout
+    found = [one for one in json.loads(ohmo(home, "inbox", "list", "--json").stdout) if "cannot be read" in one["arrival"]["prompt"]]
+    assert "cannot be read any more" in ohmo(home, "inbox", "why", f"{found[0]['thread']}/{found[0]['seq']}").stdout
 
 
 def test_a_home_that_was_never_used_is_not_made_by_a_listing(tmp_path: Path) -> None:

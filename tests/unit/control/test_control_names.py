@@ -29,7 +29,7 @@ def names(house: SmallHouse) -> Names:
 
 
 async def told(names: Names, *totals: UsageTotal) -> list[tuple[str, str]]:
-    return [(one.who, one.id) for one in await names.of(totals, 30)]
+    return [(one.who, one.id) for _, one in await names.of(totals, 30)]
 
 
 async def test_who_was_let_in_is_called_so_and_who_spoke_as_the_platform_says(house: SmallHouse, names: Names) -> None:
@@ -77,7 +77,7 @@ async def test_a_job_spends_for_the_person_who_made_it_wherever_it_runs(house: S
         spent("matrix", "@ada:example.org", "@bot:x"), spent("slack", "slack:U1"),
     )  # fmt: skip
     ada = ("Ada", "slack:U1")
-    assert found == [ada, ada, ("Grace", "slack:U2"), ("hook:ci", "hook:ci"), ("Ada of Matrix", "matrix:@ada:example.org"), ada]
+    assert found == [ada, ("Grace", "slack:U2"), ("hook:ci", "hook:ci"), ("Ada of Matrix", "matrix:@ada:example.org")]
 
 
 async def test_a_job_of_an_id_that_two_accounts_know_is_nobodys_by_name(house: SmallHouse, names: Names) -> None:
@@ -93,3 +93,13 @@ async def test_nobody_is_looked_for_twice_before_they_have_spent_more(house: Sma
     house.called[Spender("slack", "T1", "U2")] = "Grace"
     assert await told(names, spent("slack", "U1"), spent("slack", "U2", calls=2)) == [("Ada", "slack:U1"), ("Grace", "slack:U2")]
     assert house.looked_for[1:] == [[Spender("slack", "T1", "U2")]]
+
+
+async def test_what_one_person_spent_in_several_places_is_one_sum(names: Names) -> None:
+    found = await names.of(
+        [spent("web", "owner", "local"), spent("house", "owner", "local", calls=3), replace(ONE, person="owner", day="2026-01-06")], 30
+    )
+    assert [(one.who, total.day, total.calls, total.input) for total, one in found] == [
+        ("owner", "2026-01-05", 4, 200),
+        ("owner", "2026-01-06", 1, 100),
+    ]
