@@ -22,7 +22,7 @@ from ohmo.gateway.answering import Answering
 from ohmo.gateway.cards import closing
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.late_calls import LateCalls
-from ohmo.lifecycle import backoff, failure_of
+from ohmo.lifecycle import backoff, failure_of, within
 from ohmo.sessions.said import steers
 
 log = structlog.get_logger("ohmo.intake")
@@ -84,7 +84,7 @@ class Intake:
         accepted, arrival, seat = told
         try:
             if isinstance(arrival, Reacted):  # before its turn comes, so that no words of the thread wait with it
-                await failure_of(thumbs.named(self._parts.store, arrival))
+                await failure_of(within(thumbs.PATIENCE, thumbs.named(self._parts.store, arrival)))
             await self._carry_out(accepted, arrival, seat)
         finally:
             self._open.discard((accepted.thread, accepted.seq))

@@ -9,6 +9,8 @@ from ohmo.contracts.store import Asked, Store
 from ohmo.gateway.reactions import verdict_of
 from ohmo.lifecycle import backoff
 
+PATIENCE = 60.0  # seconds: a card that is on its way for longer is one that nobody can see, let alone answer
+
 
 async def named(store: Store, reacted: Reacted) -> None:
     """Returns when every card of the chat has its name. People may be faster than the platform's word on what it showed them, which a slow line or
