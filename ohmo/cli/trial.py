@@ -78,7 +78,7 @@ class Trial:
             return True
         if hindered := self._hindered():
             mark, then = "failed" if wanted else "note", "mend it, then: ohmo service install && ohmo service start"
-            click.echo(f"{mark:7} the service is left as it is, because it would not start: {hindered}; {then}")
+            click.echo(f"{mark:7} the service is left as it is, because it would not start with this configuration: {hindered}; {then}")
             return not wanted
         if wanted or click.confirm("Install and start the service, so that ohmo is always on?", default=False):
             self._serve()

@@ -105,7 +105,7 @@ def show(name: str, as_json: bool, remote: str | None) -> None:
         click.echo(as_json_text(found))
         return
     for key, value in found.items():
-        if value not in (None, [], {}):
+        if value not in (None, "", [], {}):
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             click.echo(f"{key}: {clean_text(text)}")
 

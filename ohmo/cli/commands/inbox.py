@@ -35,7 +35,7 @@ def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> N
         "STATE": lambda row: row["ending"] or row["state"],
         "TEXT": _text,
     }
-    print_rows(found["inbox"], columns, "nothing has arrived yet")
+    print_rows(found["inbox"], columns, f"nothing is {state}" if state else "nothing has arrived yet")
 
 
 @COMMAND.command()

@@ -33,7 +33,7 @@ def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> N
         "TRIES": lambda row: row["attempts"],
         "TEXT": lambda row: clean(row["row"]["outbound"]["text"])[:80],
     }
-    print_rows(found["outbox"], columns, "nothing was posted yet")
+    print_rows(found["outbox"], columns, f"nothing is {state}" if state else "nothing was posted yet")
 
 
 @COMMAND.command()

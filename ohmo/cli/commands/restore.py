@@ -41,7 +41,7 @@ def COMMAND(path: Path, as_json: bool) -> None:  # noqa: N802 - the name every c
         lost = done.aside if not done.settled.later and done.aside is not None and (done.aside / "ohmo.db").exists() else None
         for line in _told(done.settled.open, done.settled.unsent, later=done.settled.later, lost=lost):
             click.echo(line)
-    click.echo("next: ohmo doctor, then ohmo run")
+    click.echo("next: ohmo doctor, then ohmo run, or ohmo service start")
 
 
 def _told(count: int, unsent: int, *, later: bool, lost: Path | None) -> list[str]:

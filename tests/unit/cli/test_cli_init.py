@@ -338,7 +338,7 @@ def test_a_service_that_would_not_start_is_neither_installed_nor_offered(home: P
         said = init(home, "--yes", "--no-test", "--service")
         lines = [line for line in said.stdout.splitlines() if "the service is" in line]
         assert (said.returncode, said.stderr, len(lines)) == (1, "", 1), said.stdout + said.stderr
-        assert lines[0].startswith("failed  the service is left as it is, because it would not start: config.yaml:")
+        assert lines[0].startswith("failed  the service is left as it is, because it would not start with this configuration: config.yaml:")
         assert "chanels: unknown key, did you mean channels?" in lines[0]
         assert lines[0].endswith("mend it, then: ohmo service install && ohmo service start")
         assert not (home / "run" / "service.json").exists()
@@ -352,7 +352,7 @@ def test_a_token_that_only_this_shell_knows_is_said_before_a_service_is_made(hom
     said = init(home, "--yes", "--no-test", "--channel", "telegram", "--service", TELEGRAM_TOKEN=TOKEN)
     assert said.returncode == 1
     assert "failed  the service is left as it is" in said.stdout
-    assert "TELEGRAM_TOKEN" in said.stdout.partition("would not start: ")[2].splitlines()[0]
+    assert "TELEGRAM_TOKEN" in said.stdout.partition("with this configuration: ")[2].splitlines()[0]
     assert not (home / "run" / "service.json").exists()
 
 

@@ -42,6 +42,8 @@ def test_listings_and_jobs_work_without_a_daemon_and_let_nothing_run(home: Path)
     started = ohmo(home, "cron", "run", "tick")
     assert started.returncode == 1
     assert "start it with: ohmo run" in started.stderr
+    assert ohmo(home, "inbox", "list", "--state", "dead").stdout == "nothing is dead\n"
+    assert ohmo(home, "outbox", "list", "--state", "dead").stdout == "nothing is dead\n"
     assert ohmo(home, "inbox", "audit").stdout.endswith("nothing is lost\n")
 
 
