@@ -83,9 +83,12 @@ class Intake:
     async def _handle(self, told: Told) -> None:
         accepted, arrival, seat = told
         try:
-            if isinstance(arrival, Reacted):  # before its turn comes, so that no words of the thread wait with it
-                await failure_of(within(thumbs.PATIENCE, thumbs.named(self._parts.store, arrival)))
-            await self._carry_out(accepted, arrival, seat)
+            if isinstance(arrival, Reacted):  # no words of the thread wait with it, but later thumbs on the same card do: the first counts
+                async with self._alone(f"{accepted.thread} {arrival.message}"):
+                    await failure_of(within(thumbs.PATIENCE, thumbs.named(self._parts.store, arrival)))
+                    await self._carry_out(accepted, arrival, seat)
+            else:
+                await self._carry_out(accepted, arrival, seat)
         finally:
             self._open.discard((accepted.thread, accepted.seq))
 
@@ -104,16 +107,16 @@ class Intake:
                 await asyncio.sleep(backoff(attempt, most=10.0))
 
     @asynccontextmanager
-    async def _alone(self, thread: str) -> AsyncGenerator[None]:
-        lock = self._locks.setdefault(thread, asyncio.Lock())
-        self._users[thread] += 1
+    async def _alone(self, whose: str) -> AsyncGenerator[None]:
+        lock = self._locks.setdefault(whose, asyncio.Lock())
+        self._users[whose] += 1
         try:
             async with lock:
                 yield
         finally:
-            self._users[thread] -= 1
-            if not self._users[thread]:
-                del self._users[thread], self._locks[thread]
+            self._users[whose] -= 1
+            if not self._users[whose]:
+                del self._users[whose], self._locks[whose]
 
     async def _once(self, accepted: Accepted, arrival: Arrival, seat: Seat) -> None:
         if isinstance(arrival, Answer):

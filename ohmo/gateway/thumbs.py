@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 
+import structlog
+
 from channels.contract import Reacted
+from channels.errors import Unavailable
 from ohmo.contracts.store import Asked, Store
 from ohmo.gateway.reactions import verdict_of
 from ohmo.lifecycle import backoff
 
+log = structlog.get_logger("ohmo.intake")
 PATIENCE = 60.0  # seconds: a card that is on its way for longer is one that nobody can see, let alone answer
 
 
 async def named(store: Store, reacted: Reacted) -> None:
     """Returns when every card of the chat has its name. People may be faster than the platform's word on what it showed them, which a slow line or
-    a death of ours makes late: their thumb is looked up when the receipt is stored, not before. Raises Unavailable."""
+    a death of ours makes late: their thumb is looked up when the receipt is stored, not before. A store that is away is asked again."""
     attempt = 0
-    while (await _look(store, reacted))[1]:
+    while await _nameless(store, reacted):
         await asyncio.sleep(backoff(attempt, first=0.1, most=2.0))
         attempt += 1
 
@@ -24,6 +28,14 @@ async def named(store: Store, reacted: Reacted) -> None:
 async def under(store: Store, reacted: Reacted) -> Asked | None:
     """The open permission whose card was reacted to. Raises Unavailable."""
     return (await _look(store, reacted))[0]
+
+
+async def _nameless(store: Store, reacted: Reacted) -> bool:
+    try:
+        return (await _look(store, reacted))[1]
+    except Unavailable as error:
+        log.error("store_unavailable", doing="thumbs", error=str(error))
+        return True
 
 
 async def _look(store: Store, reacted: Reacted) -> tuple[Asked | None, bool]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from gateway_words import BIRTH, Clock, choices, ended, ident, place, until
 
-from channels.contract import Address, Answer, Arrival, Choice, Inbound, MessageId, Person, PersonId
+from channels.contract import Address, Answer, Arrival, Choice, Inbound, MessageId, Part, Person, PersonId, Reacted, Receipt
 from channels.errors import Unavailable
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.house import commands
@@ -21,7 +21,7 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.reports import ArrivalInfo
 from ohmo.contracts.status import HouseStatus
-from ohmo.contracts.store import Ask, Claim, PersonRow, PostRow, Ruling
+from ohmo.contracts.store import Ask, Claim, PartState, PersonRow, PostRow, Ruling
 from ohmo.contracts.tool import Question
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.gateway.cards import card, closing
@@ -52,12 +52,16 @@ class House:
 
     def __post_init__(self) -> None:
         self.store = MemoryStore(clock=self.clock)
+        self.opens()
+        self.intake = self.fresh()
+
+    def opens(self) -> None:
+        """The store has been set."""
         self.questions = OpenQuestions(self.store, Errands())
         self.access = Access(
             lambda channel, account: self.policy, Roles(ROLES), is_command=lambda text: (found := parse(text)) is not None and found[0] in KNOWN,
-            open_question=self.questions.at,
+            open_question=self.questions.at, may_ask=self.questions.may_ask,
         )  # fmt: skip
-        self.intake = self.fresh()
 
     def new_id(self) -> str:
         self._number += 1
@@ -137,8 +141,8 @@ class House:
     async def closings(self) -> list[str]:
         return [one.row.row.outbound.text for one in self.store.tables.posts.values() if one.row.row.kind == "edit"]
 
-    async def parked(self, *questions: Question, person: str = "ada", at: Address | None = None) -> Claim:
-        """A turn of ``person`` that waits for answers; the cards have been shown."""
+    async def parked(self, *questions: Question, person: str = "ada", at: Address | None = None, card_known: bool = True) -> Claim:
+        """A turn of ``person`` that waits for answers; the cards have been shown. ``card_known``: and the platform has said so."""
         arrival = words("do it", person=person, at=at)
         await self.store.accept([(arrival, self.access.seat(arrival))])
         (claim,) = await self.store.claim("me", limit=1, ttl=30)
@@ -146,7 +150,10 @@ class House:
         assert work is not None
         asks = [Ask(ident(f"q{number}"), f"t.{number}", question, "/") for number, question in enumerate(questions, 1)]
         await self.store.park(claim, work.turn, asks, timeout=300, card=card, closing=closing(self.new_id, "parked"))
-        await self.shown(asks[0].id)
+        if card_known:
+            await self.shown(asks[0].id)
+        else:
+            await self.store.sending(asks[0].id, [])
         return claim
 
     async def shown(self, id: str) -> None:
@@ -514,7 +521,7 @@ class Broken(MemoryStore):
 
 def on(house: House, store: MemoryStore) -> House:
     house.store = store
-    house.questions = OpenQuestions(store, Errands())
+    house.opens()
     house.intake = house.fresh()
     return house
 
@@ -558,6 +565,60 @@ async def test_commands_of_one_thread_are_handled_in_their_order(house: House) -
     thread = await house.store.thread(last[0])
     assert thread is not None
     assert (thread.settings.busy, thread.settings.mode) == ("queue", "default")
+
+
+class Watched(MemoryStore):
+    """Counts who asks for open questions, and is away for the first of them."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock=clock)
+        self.looks, self.away = 0, 0
+
+    async def open_questions(self, thread: str | None = None) -> list[Any]:
+        if thread is None:
+            self.looks += 1
+            if self.away:
+                self.away -= 1
+                raise Unavailable("busy")
+        return await super().open_questions(thread)
+
+
+def thumb(emoji: str, number: int) -> Reacted:
+    return Reacted(
+        key=f"thumb{number}", address=place(), person=Person(PersonId("ada"), "Ada"), at=BIRTH, order=f"9{number}", message=MessageId("card"),
+        emoji=emoji, added=True,
+    )  # fmt: skip
+
+
+def told(store: MemoryStore, id: str) -> Any:
+    """The platform's word on a card comes in."""
+    outbound = store.tables.posts[id].row.row.outbound
+    return store.sent(id, [PartState(Part("post", outbound.text), Receipt(MessageId("card"), BIRTH))])
+
+
+async def test_of_two_thumbs_on_a_card_that_nobody_knows_yet_the_first_counts(house: House) -> None:
+    store = Watched(house.clock)
+    await on(house, store).parked(permission(), card_known=False)
+    async with house.working():
+        await house.hears(thumb("👎", 1))
+        before = store.looks
+        await until(lambda: store.looks >= before + 6)  # it looks the more rarely the longer it waits
+        await house.hears(thumb("👍", 2))
+        for _ in range(20):
+            await asyncio.sleep(0)  # the second one begins
+        await told(store, ident("q1"))
+    assert (await house.verdicts())["q1"][0] == "denied"
+
+
+async def test_a_thumb_waits_for_the_cards_name_also_while_the_store_is_away(house: House) -> None:
+    store = Watched(house.clock)
+    await on(house, store).parked(permission(), card_known=False)
+    async with house.working():
+        await house.hears(thumb("👍", 1))
+        store.away, before = 1, store.looks
+        await until(lambda: store.looks >= before + 3)
+        await told(store, ident("q1"))
+    assert (await house.verdicts())["q1"][0] == "allowed"
 
 
 async def test_a_platform_that_hangs_on_a_button_does_not_hold_up_another_thread(house: House) -> None:
