@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from channels.contract import Address
 from channels.errors import AuthFailed, ChannelError, Rejected
@@ -17,22 +18,28 @@ EMOJI = "Typing"
 _URI = "/open-apis/im/v1/messages/:message_id/reactions"
 
 
+@dataclass(slots=True, eq=False)
+class _Shown:
+    message: str
+    reaction: str = ""  # what became of it is not known
+
+
 class Typing:
     """One reaction for each place at most; as a light it is called as its message."""
 
     def __init__(self, wire: Wire, own: Own, lights: Lights) -> None:
         self._wire, self._own, self._lights = wire, own, lights
-        self._shown: dict[tuple[str, str | None], tuple[str, str]] = {}  # place -> message, reaction; "": what became of it is not known
+        self._shown: dict[tuple[str, str | None], _Shown] = {}  # by place
         self._allowed = True
 
     async def on(self, address: Address) -> None:
         place = (str(address.chat), address.topic)
         message = self._own.newest_in(*place)
-        shown, reaction = self._shown.get(place, ("", ""))
-        if message is None or not self._allowed or (shown == message and reaction):
+        before = self._shown.get(place)
+        if message is None or not self._allowed or (before is not None and before.message == message and before.reaction):
             return
         await self.off(address)
-        self._shown[place] = (message, "")
+        self._shown[place] = shown = _Shown(message)
         await self._lights.on(message)
         try:
             body = {"reaction_type": {"emoji_type": EMOJI}}
@@ -43,28 +50,30 @@ class Typing:
             await self._lights.off(message)
             _log.info("feishu: no typing reactions: %s", refused)
             return
-        self._shown[place] = (message, word(made, "reaction_id"))
+        shown.reaction = word(made, "reaction_id")
+        if self._shown.get(place) is not shown:  # taken back before it was there
+            await self._take_back(shown)
 
     async def off(self, address: Address) -> None:
         shown = self._shown.pop((str(address.chat), address.topic), None)
         if shown is not None:
-            await self._take_back(*shown)
-            await self._lights.off(shown[0])
+            await self._take_back(shown)
+            await self._lights.off(shown.message)
 
     async def tidy(self) -> None:
         """Takes back what an earlier life left. Raises AuthFailed."""
         for message in self._lights.left():
-            await self._take_back(message, "")
+            await self._take_back(_Shown(message))
         await self._lights.forget()
 
-    async def _take_back(self, message: str, reaction: str) -> None:
+    async def _take_back(self, shown: _Shown) -> None:
         try:
-            for one in [reaction] if reaction else await self._ours(message):
-                await self._wire.call("DELETE", f"{_URI}/:reaction_id", paths={"message_id": message, "reaction_id": one})
+            for one in [shown.reaction] if shown.reaction else await self._ours(shown.message):
+                await self._wire.call("DELETE", f"{_URI}/:reaction_id", paths={"message_id": shown.message, "reaction_id": one})
         except AuthFailed:
             raise
         except ChannelError as error:
-            _log.info("feishu: the typing reaction on %s stays: %s", message, error)
+            _log.info("feishu: the typing reaction on %s stays: %s", shown.message, error)
 
     async def _ours(self, message: str) -> list[str]:
         """Reactions of ours whose making was not heard of, because the line was lost or we died (List message reactions)."""

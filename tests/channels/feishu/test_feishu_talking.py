@@ -246,6 +246,26 @@ async def test_typing_is_a_reaction_that_goes_away_also_after_a_crash(feishu: Fe
     assert len(context.arrivals) == 1, "our own reactions are nobody's"
 
 
+async def test_a_typing_reaction_that_is_taken_back_before_it_is_there_does_not_stay(
+    feishu: FeishuRig, channel: Feishu, tmp_path: Path
+) -> None:
+    context = FakeContext(tmp_path)
+    task = asyncio.create_task(channel.receive(context))
+    await feishu.says("hi", chat="group")
+    await context.texts(1)
+    feishu.server.faults.append(Fault("hang", 2.0, on=lambda verb, path: verb == "POST" and path.endswith("/reactions")))
+    begun = asyncio.create_task(channel.typing(place(channel), True))
+    async with asyncio.timeout(20):
+        while not any(path.endswith("/reactions") for _, path, _ in feishu.server.kept.calls):
+            await asyncio.sleep(0.02)  # between two looks
+    await channel.typing(place(channel), False)
+    await begun
+    assert any(verb == "DELETE" for verb, _, _ in feishu.server.kept.calls)
+    assert feishu.world.reactions == {}
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 @pytest.mark.parametrize("end", ["off", "death"])
 async def test_a_typing_reaction_whose_answer_was_lost_goes_away_too(feishu: FeishuRig, tmp_path: Path, end: str) -> None:
     context, channel = FakeContext(tmp_path), feishu.channel(options=Options(state=tmp_path))
