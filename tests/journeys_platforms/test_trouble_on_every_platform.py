@@ -84,6 +84,8 @@ async def test_what_changes_goes_or_comes_late_while_it_waits_is_taken_as_it_sta
                 await scene.rigs[on].edits(scene.messages[changed[-1]], f"{changed[-1]} after")
             if on not in NO_DELETIONS:
                 gone.append(await scene.says("never mind", on=on, answered=False))
+                if on in ORDERED_BY_THE_SERVER:  # which shows nobody any more what was taken back before it was read
+                    await scene.heard(gone[-1])
                 await deletes(scene, on, gone[-1])
             if on in ORDERED_BY_THE_SERVER:
                 continue
