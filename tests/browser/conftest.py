@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -40,19 +40,28 @@ async def doors(house: SmallHouse, tmp_path: Path) -> AsyncIterator[Doors]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser() -> AsyncIterator[Browser]:
+async def launch() -> AsyncIterator[Callable[[], Awaitable[Browser]]]:
+    """The one Chromium, or the next one when it has died: a test that ends it shall not fail those behind it."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        launched: list[Browser] = []
+
+        async def launch() -> Browser:
+            if not launched or not launched[-1].is_connected():
+                launched.append(await playwright.chromium.launch(executable_path=path, args=list(FLAGS)))
+            return launched[-1]
+
         try:
-            yield browser
+            yield launch
         finally:
-            await browser.close()
+            for browser in launched:
+                await browser.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def chromium(browser: Browser) -> AsyncIterator[Browser]:
+async def chromium(launch: Callable[[], Awaitable[Browser]]) -> AsyncIterator[Browser]:
     """No page of one test is there in the next, nor what it kept."""
+    browser = await launch()
     yield browser
     for context in list(browser.contexts):
         await context.close()
