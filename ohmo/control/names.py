@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 from channels.record import record
@@ -94,11 +94,13 @@ def _id(one: Spender) -> str:
 
 
 def _apart(called: Mapping[Spender, str]) -> dict[Spender, str]:
-    """With the id where a name is not theirs alone or could be taken for the house, and with the account where that is not enough either."""
+    """With the id where a name is not theirs alone or could be taken for the house or for such a label, and with the account where that is not
+    enough either."""
     plain = {one: name or _id(one) or _HOUSE for one, name in called.items()}
-    told = {one: f"{name} ({_id(one)})" if called[one] and _shared(name, plain.values()) else name for one, name in plain.items()}
-    return {one: f"{label} in {one.account}" if one.account and _shared(label, told.values()) else label for one, label in told.items()}
-
-
-def _shared(label: str, labels: Iterable[str]) -> bool:
-    return label in (_HOUSE, _OWNER) or list(labels).count(label) > 1
+    often = Counter(plain.values())
+    told = {
+        one: f"{name} ({_id(one)})" if called[one] and (often[name] > 1 or name in (_HOUSE, _OWNER) or ":" in name) else name
+        for one, name in plain.items()
+    }
+    often = Counter(told.values())
+    return {one: f"{label} in {one.account}" if one.account and often[label] > 1 else label for one, label in told.items()}

@@ -23,11 +23,18 @@ class Away:
 async def compare(urls: Sequence[str], limit: float, clock: Callable[[], float] = time.time) -> list[Away]:
     """One of each that answers within ``limit`` seconds and says a time. ``clock``: seconds of the epoch. Raises nothing."""
     # Nothing is sent and only a time is believed. A certificate counts for nothing here: with a wrong clock every one is out of date.
+    # From the environment the proxy is wanted (``trust_env``), not the passwords of a .netrc.
     connector = aiohttp.TCPConnector(ssl=False)
     timeout = aiohttp.ClientTimeout(total=limit)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=True, cookie_jar=aiohttp.DummyCookieJar()) as http:
+    jar = aiohttp.DummyCookieJar()
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=True, cookie_jar=jar, middlewares=(_bare,)) as http:
         found = await asyncio.gather(*(_ask(http, url, clock) for url in urls))
     return [one for one in found if one is not None]
+
+
+async def _bare(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    request.headers.pop("Authorization", None)
+    return await handler(request)
 
 
 async def _ask(http: aiohttp.ClientSession, url: str, clock: Callable[[], float]) -> Away | None:

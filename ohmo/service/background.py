@@ -162,9 +162,10 @@ class Background:
             os.close(descriptor)
 
     def _daemon(self) -> int | None:
-        """The daemon the supervisor wrote down, as long as it is the one that owns the home: its number may be somebody else's by now."""
+        """The daemon the supervisor wrote down, as long as it is the one that owns the home: its number may be somebody else's by now.
+        Never the first process of the machine, which is nobody's daemon that a supervisor started."""
         pid = holder(self._plan.home.lock)
-        return pid if pid is not None and pid == self._read().get("daemon") else None
+        return pid if pid is not None and pid > 1 and pid == self._read().get("daemon") else None
 
     def _must_be_installed(self) -> None:
         if not self.installed():

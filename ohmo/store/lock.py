@@ -118,4 +118,4 @@ def holder(lock: Path) -> int | None:
         pid = int(lock.read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None
-    return pid if pid > 1 else None
+    return pid if pid > 0 else None  # 1: of a container

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -74,11 +75,11 @@ def _settle(stage: Path, home: Path, now: datetime) -> Settled | None:
         settled = settle(stage / DATABASE, moment, replaced)
         if settled.later or not replaced.is_file():
             return settled
-        with workroom(home) as room:  # what can still be read of it
+        with suppress(OSError, sqlite3.Error), workroom(home) as room:  # no restore fails for want of room to read what is ruined anyway
             create(room / DATABASE, inert, MIGRATIONS)
-            if not salvage(replaced, room / DATABASE, moment):
-                return settled
-            return replace(settle(stage / DATABASE, moment, room / DATABASE), later=False)
+            if salvage(replaced, room / DATABASE, moment):
+                return replace(settle(stage / DATABASE, moment, room / DATABASE), later=False)
+        return settled
     except sqlite3.Error as error:
         raise BackupError(f"its store cannot be looked through ({error})") from error
 

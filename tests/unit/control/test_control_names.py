@@ -69,6 +69,25 @@ async def test_a_name_that_two_people_bear_stands_with_their_ids(house: SmallHou
     ]
 
 
+async def test_nobody_takes_the_label_of_somebody_else_for_a_name(house: SmallHouse, names: Names) -> None:
+    house.called = {
+        Spender("slack", "T1", "U1"): "Ada",
+        Spender("slack", "T1", "U2"): "Ada",
+        Spender("slack", "T1", "U3"): "Ada (slack:U1)",
+        Spender("slack", "T1", "U4"): "slack:U5 in T1",
+    }
+    people = [("U1", "T1"), ("U2", "T1"), ("U3", "T1"), ("U4", "T1"), ("U5", "T1"), ("U5", "T2")]
+    found = await told(names, *(spent("slack", person, account) for person, account in people))
+    assert [who for who, _ in found] == [
+        "Ada (slack:U1)",
+        "Ada (slack:U2)",
+        "Ada (slack:U1) (slack:U3)",
+        "slack:U5 in T1 (slack:U4)",
+        "slack:U5 in T1",
+        "slack:U5 in T2",
+    ]
+
+
 async def test_a_job_spends_for_the_person_who_made_it_wherever_it_runs(house: SmallHouse, names: Names) -> None:
     house.persons.append(PersonRow("slack", "T1", "U2", "Grace", "user"))
     house.called = {Spender("slack", "T1", "U1"): "Ada", Spender("matrix", "@bot:x", "@ada:example.org"): "Ada of Matrix"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import email.utils
 import socket
 import socketserver
 import sys
@@ -146,6 +147,34 @@ def test_who_is_asked_for_the_time_and_says_none_is_no_problem(patient: Patient)
         found = asked(patient, "machine.clock")
         server.shutdown()
     assert (found.state, found.text) == ("skipped", "nobody who could be asked for the time answered")
+
+
+def test_whoever_is_asked_for_the_time_is_told_no_password_that_the_machine_keeps(
+    patient: Patient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody's certificate is looked at for the time, so whoever answers may be anybody."""
+    heard: list[bytes] = []
+
+    class Curious(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while (line := self.rfile.readline()).strip():
+                heard.append(line.lower())
+            now = email.utils.formatdate(usegmt=True).encode()
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nDate: " + now + b"\r\nContent-Length: 0\r\n\r\n")
+
+    (tmp_path / "netrc").write_text("default login ada password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Curious) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        patient.write(
+            "config.yaml", f"profiles: {{default: {{provider: openai, base_url: '{url}', api_key: env:OPENAI_API_KEY, models: [m]}}}}\n"
+        )
+        found = asked(patient, "machine.clock")
+        server.shutdown()
+    assert found.state == "ok"
+    assert [line for line in heard if line.startswith(b"host:")]
+    assert not [line for line in heard if b"authorization" in line]
 
 
 def test_a_machine_with_nobody_to_ask_says_so(patient: Patient) -> None:

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import resource
 import sqlite3
 import stat
 import subprocess
@@ -225,6 +226,25 @@ def test_of_a_damaged_store_that_is_replaced_what_was_open_and_can_be_read_is_no
     done = restore(path, home, NOW)
     assert done.settled == Settled(50, False)
     assert {markers(database)[n] for n in range(100, 140)} == {"dead"}
+
+
+def test_a_damaged_store_that_cannot_be_looked_through_for_want_of_room_holds_no_restore_up(home: Path) -> None:
+    database = furnished(home)
+    with hold_home(home):
+        path = make_backup(home, database, home / "backups", NOW).path
+    with database.open("r+b") as file:
+        file.seek(1024)
+        file.write(b"\xff" * 200_000)
+        file.truncate(16 << 20)  # there is room for the backup, and none for one more copy of this
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, limits[1]))
+    try:
+        done = restore(path, home, NOW)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert done.settled == Settled(10, False)
+    assert len(markers(database)) == 20
+    assert not list(home.glob(".*-*"))
 
 
 def test_whoever_was_shown_out_since_the_backup_is_not_let_in_again(home: Path) -> None:

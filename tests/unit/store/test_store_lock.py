@@ -47,6 +47,14 @@ def test_a_lock_dies_with_its_process(home: Path) -> None:
             assert (home / "lock").read_text() == f"{os.getpid()}\n"
 
 
+def test_the_first_process_of_a_container_is_an_owner_like_any_other(home: Path) -> None:
+    with hold_home(home):
+        (home / "lock").write_text("1\n")
+        assert holder(home / "lock") == 1
+        (home / "lock").write_text("0\n")
+        assert holder(home / "lock") is None
+
+
 def test_one_that_only_looks_keeps_nobody_out(home: Path) -> None:
     lock = home / "lock"
     with hold_home(home):
