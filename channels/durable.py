@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 _NAME = 100  # bytes of its name that an unfinished file shows: with more it could be longer than a name may be
+_UNFINISHED = re.compile(r"\..+\.[a-f][0-9a-f]{7}", re.DOTALL)  # no date, and hardly a word: not what somebody calls a copy of their own
 
 
 def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
@@ -22,9 +24,9 @@ def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
 def replacing(path: Path, mode: int = 0o600) -> Generator[BinaryIO]:
     """A new file that takes the place of ``path`` when the block has ended well, and is gone otherwise. ``mode``: less the umask, open(2).
 
-    A process that is killed leaves ``.NAME.`` and eight characters, which ``ohmo doctor`` finds in the home and removes. Raises OSError."""
+    A process that is killed leaves a file that ``is_unfinished``; ``ohmo doctor`` finds it in the folders of the home and removes it. Raises OSError."""
     shown = os.fsencode(path.name)[:_NAME].decode("utf-8", "ignore")
-    fresh = path.with_name(f".{shown}.{os.urandom(4).hex()}")
+    fresh = path.with_name(f".{shown}.d{os.urandom(4).hex()[1:]}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -34,6 +36,11 @@ def replacing(path: Path, mode: int = 0o600) -> Generator[BinaryIO]:
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a file of this name is what ``replacing`` writes before it takes its place."""
+    return _UNFINISHED.fullmatch(name) is not None
 
 
 def settle(file: BinaryIO) -> None:

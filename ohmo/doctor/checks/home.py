@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from channels.durable import write_whole
+from channels.durable import is_unfinished, write_whole
 from ohmo.config import starter
 from ohmo.config.envfile import env_file, read
 from ohmo.config.home import FOLDERS
@@ -147,10 +147,8 @@ def _entries(ground: Ground) -> Finding:
 def _half_written(ground: Ground) -> Iterator[Path]:
     """What ``channels.durable`` and a store made aside leave behind when they are killed."""
     root, now = ground.home.root, ground.now.timestamp()
-    for path in (
-        *root.glob("*.new"),
-        *(path for folder in ("", "memory/", "run/", "state/*/") for path in root.glob(f"{folder}.*.????????")),
-    ):
+    hidden = (path for folder in ("", "memory/", "run/", "state/*/") for path in root.glob(f"{folder}.*.????????"))
+    for path in (*root.glob("*.db*.new"), *(path for path in hidden if is_unfinished(path.name))):
         if path.is_file() and now - path.stat().st_mtime > STALE:
             yield path
 

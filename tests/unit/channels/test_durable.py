@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.durable import replacing, take_place, write_whole
+from channels.durable import is_unfinished, replacing, take_place, write_whole
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -52,6 +52,13 @@ def test_the_file_is_on_the_disk_before_it_gets_its_name_and_the_name_before_any
     synced.clear()
     take_place(path, tmp_path / "y")
     assert synced == [(tmp_path.name[:3], False)]
+
+
+def test_what_a_killed_process_leaves_is_known_by_its_name(tmp_path: Path) -> None:
+    for _ in range(200):
+        with replacing(tmp_path / ".env"):
+            assert [path for path in tmp_path.iterdir() if is_unfinished(path.name)]
+        assert not is_unfinished(".env")
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "説", "😀"])

@@ -347,6 +347,15 @@ def test_half_written_files_are_found_wherever_the_house_writes_whole_ones(patie
     assert [path.name for path in patient.home.root.rglob(".?.????????")] == [".y.abcd1234"]
 
 
+def test_what_somebody_put_aside_under_a_name_of_their_own_is_not_taken_for_half_written(patient: Patient) -> None:
+    names = [".env.template", ".env.original", ".env.20261122", "memory/.note.20261122", "state/matrix/.keys.personal", "notes.new"]
+    for name in names:
+        patient.write(name, "mine", age=timedelta(hours=2))
+    ground = patient.ground()
+    mend(ground, examine(ground), patient.ground)
+    assert [name for name in names if not (patient.home.root / name).exists()] == []
+
+
 def foreign(patient: Patient) -> None:
     for name in ("ohmo.db", "config.yaml", "SOUL.md"):
         (patient.home.root / name).unlink()
