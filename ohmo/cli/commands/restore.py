@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -59,7 +60,6 @@ def _told(count: int, unsent: int, *, later: bool, lost: Path | None) -> list[st
     if not later:
         lines.append("what was said since the backup is not known: where a platform keeps its history, ohmo reads it again and answers it")
     if lost is not None:
-        lines.append(
-            f"the store that was replaced could not be read whole; what was open in it, as far as it can be read: OHMO_HOME={lost} ohmo inbox list"
-        )
+        look = f"OHMO_HOME={shlex.quote(str(lost))} ohmo inbox list"
+        lines.append(f"the store that was replaced could not be read whole; what was open in it, as far as it can be read: {look}")
     return lines

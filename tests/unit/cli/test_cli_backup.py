@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -47,6 +48,17 @@ def test_there_and_back_again(full: Path) -> None:
     assert len(markers(full / "ohmo.db")) == 20
     sound = ohmo(full, "store", "check", "--json")
     assert json.loads(sound.stdout)["rows"]["inbox"] == 20
+
+
+def test_the_way_to_what_was_open_in_a_ruined_store_can_be_pasted_into_a_shell(full: Path) -> None:
+    home = full.rename(full.with_name("my own home"))
+    made = json.loads(ohmo(home, "backup", "--json").stdout)["path"]
+    (home / "ohmo.db").write_bytes(b"ruin")
+    said = ohmo(home, "restore", made).stdout
+    line = next(line for line in said.splitlines() if "could not be read whole" in line)
+    setting, *command = shlex.split(line.rpartition("can be read: ")[2])
+    assert command == ["ohmo", "inbox", "list"]
+    assert (Path(setting.removeprefix("OHMO_HOME=")) / "ohmo.db").read_bytes() == b"ruin"
 
 
 @pytest.mark.needs("cc")
