@@ -24,6 +24,7 @@ from channels.discord.frames import Pace
 from channels.errors import NotReady, RateLimited, Rejected
 from channels.fetching import save
 from channels.once import Once
+from channels.proxies import proxy_for
 
 Body = dict[str, Any]
 Result = TypeVar("Result")
@@ -113,12 +114,11 @@ class Wire:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
-        far = urlsplit(self._api_url).hostname not in _LOOPBACK  # a proxy variable must not divert loopback
         connector = aiohttp.TCPConnector(limit=32, keepalive_timeout=60)
         async with aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=far,
+            proxy=proxy_for(self._api_url),
             ws_response_class=DiscordClientWebSocketResponse,
             middlewares=(Once(),),
         ) as session:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from channels.contract import Manifest
+from channels.proxies import is_loopback
 
 FEISHU, LARK = "https://open.feishu.cn", "https://open.larksuite.com"
 _CREDENTIALS = "Developer Console, your app, Credentials & Basic Info"
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address stays on this machine: no proxy is ever asked for it."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _app_id(text: str) -> str:

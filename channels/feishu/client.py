@@ -28,11 +28,11 @@ from aiohttp import (
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.feishu import client_sdk as sdk
-from channels.feishu import is_loopback
 from channels.feishu.fields import rows_of, word
 from channels.fetching import save
 from channels.fields import Body, soft
 from channels.once import Once
+from channels.proxies import proxy_for
 from channels.record import record
 
 # The SDK writes to standard output, addresses with tickets in them included.
@@ -89,7 +89,7 @@ class _Transport:
     def __init__(self, config: sdk.Config, pace: Pace) -> None:
         self._config, self._pace = config, pace
         timeout = ClientTimeout(total=pace.call, sock_connect=pace.connect)
-        self._session = ClientSession(timeout=timeout, trust_env=not is_loopback(config.domain), middlewares=(Once(),))
+        self._session = ClientSession(timeout=timeout, proxy=proxy_for(config.domain), middlewares=(Once(),))
 
     async def close(self) -> None:
         await self._session.close()

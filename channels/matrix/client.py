@@ -18,6 +18,7 @@ from yarl import URL
 from channels.errors import Ambiguous, AuthFailed, NotReady, Rejected
 from channels.matrix.client_wire import Json, Missing, Troubled, Wire, answered_by, failure
 from channels.once import Once
+from channels.proxies import proxy_for
 from channels.record import record
 
 TRANSFER = 300.0  # seconds for the bytes of one file
@@ -51,7 +52,8 @@ class MatrixClient:
     @asynccontextmanager
     async def open(cls, homeserver: str, token: str, pace: Pace) -> AsyncGenerator[MatrixClient]:
         timeout = ClientTimeout(total=None, sock_connect=10)  # each call carries its own limit
-        async with ClientSession(timeout=timeout, headers={"User-Agent": "ohmo"}, middlewares=(Once(never={"PUT"}),)) as session:
+        once, proxy = Once(never={"PUT"}), proxy_for(homeserver)
+        async with ClientSession(timeout=timeout, headers={"User-Agent": "ohmo"}, middlewares=(once,), proxy=proxy) as session:
             yield cls(Wire(homeserver, token, client_session=session, default_retry_count=0), pace)
 
     @property

@@ -25,10 +25,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.fetching import save
+from channels.proxies import proxy_for
 from channels.quarantine import SIZE
 from channels.record import record
 from channels.slack.overheard import Overheard
-from channels.slack.proxies import proxy_for
 
 Body = dict[str, Any]
 _UNSAID = (SlackClientError, aiohttp.ClientError, OSError, ValueError, RecursionError)  # the last two: an answer that cannot be read

@@ -18,6 +18,7 @@ import aiohttp
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.fetching import save
 from channels.lean import Lean
+from channels.proxies import proxy_for
 from channels.quarantine import Garbled
 from channels.record import record
 
@@ -184,9 +185,9 @@ class Wire:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
-        far = urlsplit(self._api_url).hostname not in {"127.0.0.1", "localhost", "::1"}  # where no proxy variable leads
         connector = aiohttp.TCPConnector(limit=32, keepalive_timeout=60)
-        async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=far) as session:
+        jar, proxy = aiohttp.DummyCookieJar(), proxy_for(self._api_url)
+        async with aiohttp.ClientSession(connector=connector, cookie_jar=jar, proxy=proxy) as session:
             self._session = session
             self._polling = _Polling(session, self.pace)
             self._bot = Bot(

@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 
 import aiohttp
 
+from channels.proxies import proxy_for
 from channels.record import record
 
 
@@ -23,24 +24,18 @@ class Away:
 async def compare(urls: Sequence[str], limit: float, clock: Callable[[], float] = time.time) -> list[Away]:
     """One of each that answers within ``limit`` seconds and says a time. ``clock``: seconds of the epoch. Raises nothing."""
     # Nothing is sent and only a time is believed. A certificate counts for nothing here: with a wrong clock every one is out of date.
-    # From the environment the proxy is wanted (``trust_env``), not the passwords of a .netrc.
     connector = aiohttp.TCPConnector(ssl=False)
     timeout = aiohttp.ClientTimeout(total=limit)
     jar = aiohttp.DummyCookieJar()
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=True, cookie_jar=jar, middlewares=(_bare,)) as http:
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar) as http:
         found = await asyncio.gather(*(_ask(http, url, clock) for url in urls))
     return [one for one in found if one is not None]
-
-
-async def _bare(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    request.headers.pop("Authorization", None)
-    return await handler(request)
 
 
 async def _ask(http: aiohttp.ClientSession, url: str, clock: Callable[[], float]) -> Away | None:
     try:
         before = clock()
-        async with http.head(url, allow_redirects=False) as response:
+        async with http.head(url, allow_redirects=False, proxy=proxy_for(url)) as response:
             after, headers, host = clock(), response.headers, response.url.host or url
         then = parsedate_to_datetime(headers["Date"]).timestamp()  # RFC 9110, 6.6.1
     except (aiohttp.ClientError, TimeoutError, OSError, KeyError, ValueError, OverflowError):

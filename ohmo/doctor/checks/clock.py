@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
+from channels.proxies import is_loopback
 from ohmo.config.channels import open_channels
 from ohmo.discovery import load
 from ohmo.doctor.contract import Check, Finding, Ground, ok, problem, skipped
@@ -56,14 +56,7 @@ def _addresses(ground: Ground) -> Iterable[str]:
 def _elsewhere(urls: Iterable[str]) -> list[str]:
     """This machine itself has the same clock: it is asked when there is nobody else."""
     found = list(dict.fromkeys(urls))
-    return [url for url in found if not _here(urlsplit(url).hostname or "")] or found
-
-
-def _here(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+    return [url for url in found if not is_loopback(url)] or found
 
 
 def _length(seconds: float) -> str:
