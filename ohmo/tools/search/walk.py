@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import cast
 
 from channels.record import record
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
+_FOLDER = "ps_d"  # the group with which pathspec marks the slash behind a folder that a line names
 Blocked = Callable[[str], bool]
 """Absolute path of a file or folder that no tool may look at."""
 
 
 @record
 class _Rules:
-    """One ``.gitignore``; ``folder`` absolute."""
+    """One ``.gitignore``; ``folder`` absolute. Of each line, the last one first, what it names and whether that is ignored."""
 
     folder: str
-    spec: GitIgnoreSpec
+    lines: tuple[tuple[re.Pattern[str], bool], ...]
 
 
 def _spec(folder: str) -> tuple[_Rules, ...]:
@@ -29,10 +29,18 @@ def _spec(folder: str) -> tuple[_Rules, ...]:
         data = Path(folder, ".gitignore").read_bytes()
     except OSError:
         return ()
-    from pathspec import GitIgnoreSpec  # three engines are looked for: only when there is something to ignore
+    lines = [line for text in data.decode("utf-8-sig", "replace").splitlines() for line in _line(text)]
+    return (_Rules(folder, tuple(reversed(lines))),)
 
-    lines = data.decode("utf-8-sig", "replace").splitlines()
-    return (_Rules(folder, GitIgnoreSpec.from_lines(lines)),)
+
+def _line(text: str) -> Iterator[tuple[re.Pattern[str], bool]]:
+    """Nothing for an empty line, a comment, and one that is no pattern."""
+    from pathspec import GitIgnoreSpec, RegexPattern  # three engines are looked for: only when there is something to ignore
+
+    with suppress(ValueError):
+        for pattern in GitIgnoreSpec.from_lines([text]).patterns:
+            if isinstance(pattern, RegexPattern) and pattern.include is not None:
+                yield cast("re.Pattern[str]", pattern.regex), pattern.include
 
 
 def _is_repository(folder: str) -> bool:
@@ -57,10 +65,20 @@ def _ignored(rules: tuple[_Rules, ...], path: str, folder: bool) -> bool:
     """The deepest file that says something decides."""
     for each in reversed(rules):
         relative = path[len(each.folder.rstrip("/")) + 1 :] + ("/" if folder else "")
-        verdict = each.spec.check_file(relative).include
+        verdict = next((ignored for line, ignored in each.lines if _names(line, relative)), None)
         if verdict is not None:
             return verdict
     return False
+
+
+def _names(line: re.Pattern[str], relative: str) -> bool:
+    """Whether a line names the entry itself. Of one that names a folder above it nothing follows here: below the top such a folder is never entered,
+    and whoever asks for an ignored folder by its name wants to see what is in it."""
+    if (found := line.search(relative)) is None:
+        return False
+    if _FOLDER not in line.groupindex or found[_FOLDER] is None:
+        return True
+    return any(one.end(_FOLDER) == len(relative) for one in line.finditer(relative))
 
 
 def walk(root: Path, blocked: Blocked, stop: Callable[[], bool] = lambda: False) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tool_calls import Call
 
@@ -54,6 +54,7 @@ IGNORED = st.lists(
             ".hidden",
             "c d.md",
             "[ab].*",
+            "\\",
         ]
     ),
     max_size=4,
@@ -95,9 +96,18 @@ def plant(root: Path, tree: dict[str, object]) -> Path:
     return start
 
 
+def test_a_line_that_is_no_pattern_spoils_no_other_line(tmp_path: Path) -> None:
+    """Of a lone ``!`` ripgrep takes everything back, git (gitignore(5)) nothing."""
+    plant(tmp_path, {"files": {"a.log": b"", "b.py": b""}, "ignores": {"": "!\n*.log\n\\\n["}, "repositories": [""], "root": ""})
+    assert list(walk(tmp_path, lambda _: False)) == [".gitignore", "b.py"]
+
+
 @pytest.mark.needs("rg")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(tree=TREES)
+@example(tree={"files": {"src/a.py": b"foo"}, "ignores": {"": "/src", "src": ""}, "repositories": [""], "root": "src"})  # asked for by name
+@example(tree={"files": {"src/deep/a.py": b"foo"}, "ignores": {"": "deep/**"}, "repositories": [""], "root": "src/deep"})
+@example(tree={"files": {"src/deep/a.log": b""}, "ignores": {"": "build/\n*.log\n!a.log"}, "repositories": [""], "root": "src"})
 async def test_both_engines_list_the_same_files(tree: dict[str, object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = plant(Path(folder).resolve(), tree)
