@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 FLOORS: dict[int, tuple[str, ...]] = {
-    0: ("channels.record", "channels.durable", "channels.contract", "channels.errors"),
+    0: ("channels.record", "channels.durable", "channels.loopback", "channels.contract", "channels.errors"),
     1: (
         "ohmo.contracts",
         "channels.registry",
@@ -24,6 +24,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.quarantine",
         "channels.fetching",
         "channels.proving",
+        "channels.proxies",
         "channels.resting",
         "channels.gaps",
         "channels.lean",

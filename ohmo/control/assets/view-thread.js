@@ -113,6 +113,9 @@ export class Thread {
       case "tool_refused":
         this.transcript.show(this.fold.refuse(data.call));
         break;
+      case "ready": // what ended between the reading and the stream's beginning, or while the line was cut, is not told
+        this.spent();
+        break;
       case "model_done":
       case "turn_ended":
         this.said = "";
