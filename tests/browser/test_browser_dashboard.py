@@ -128,6 +128,22 @@ async def test_a_thread_is_followed_live_with_its_tools_words_and_costs(scene: S
     await expect(page.locator("#board .tool .result")).to_contain_text("buy milk")
 
 
+async def test_what_a_turn_cost_is_shown_whole_when_it_ended_before_the_page_could_hear_of_it(scene: Scene, page: Page) -> None:
+    thread = scene.thread("early", "what do my notes say?")
+    heard = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await heard.wait()
+        await route.continue_()
+
+    await page.route("**/api/v1/events?thread=*", hold)
+    await page.goto(scene.url(f"threads/{thread}"))
+    await expect(page.locator("#board-title")).to_have_text("what do my notes say?")
+    await scene.house.turn(thread, "one two three", tool=True, pace=asyncio.Semaphore(9).acquire)
+    heard.set()
+    await expect(page.locator("#board .cost")).to_contain_text("2 calls")
+
+
 async def test_a_call_that_was_not_run_is_said_and_ends_no_other(scene: Scene, page: Page) -> None:
     thread, house = scene.thread("refused", "tidy up"), scene.house
     read, bash = ToolCall("r.1", "Read", {"file_path": "notes.md"}, "toolu_1"), ToolCall("r.2", "Bash", {"command": "rm -r /"}, "toolu_2")
