@@ -146,6 +146,19 @@ def test_a_process_that_got_the_number_of_a_dead_daemon_is_neither_stopped_nor_h
     assert stranger.poll() is None
 
 
+def test_the_first_process_of_a_machine_is_nobodys_daemon(tmp_path: Path) -> None:
+    """In a container it may own the home; a supervisor started it nowhere."""
+    manager = Background(Plan(Path(sys.executable), Home(tmp_path), tmp_path, "/usr/bin:/bin"), {})
+    (tmp_path / "run").mkdir()
+    manager.install()
+    (tmp_path / "run" / "service.state").write_text(json.dumps({"state": "running", "daemon": 1, "supervisor": 1, "restarts": 0}))
+    with hold_home(tmp_path):
+        (tmp_path / "lock").write_text("1\n")
+        assert holder(tmp_path / "lock") == 1
+        with pytest.raises(ServiceFailed, match="not running"):
+            manager.reload()
+
+
 @pytest.mark.parametrize("written", ["", "0", "-1", "garbage"])
 def test_no_number_that_means_more_than_one_process_is_taken_from_a_lock(tmp_path: Path, written: str) -> None:
     lock = tmp_path / "lock"
