@@ -27,7 +27,8 @@ async def survives(scene: Scene, on: str, failpoint: str) -> None:
     await scene.says("#chunks{8}", on=on)
     await scene.daemon.died()
     if on != "web":  # a page cannot reach a house that is down; its outbox holds what was typed
-        assert await scene.daemon.left_behind() == []
+        left = await scene.daemon.left_behind()
+        assert [one for one in left if not one.endswith("/lights.new")] == []  # it may die while it writes there; the end below allows none
     await scene.says(on=on)
     dead = scene.daemon.holders()
     assert dead
