@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
-from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
 
+from ohmo.permissions.agent_home import PAGES, AgentHome, Touch
 from ohmo.permissions.expand import TooWide, expand
 from ohmo.permissions.looked import Looked
-from ohmo.permissions.patterns import ANY, component_expression, known, overlap
-from ohmo.permissions.places import ABSOLUTE, AGENT_HOME, ANYWHERE
-
-
-class Touch(IntEnum):
-    """How close a path comes to a sensitive place; larger is worse."""
-
-    CLEAR = 0
-    MAYBE = 1  # depends on what is only known when the command runs
-    ABOVE = 2  # a folder that holds sensitive places
-    INSIDE = 3
-
+from ohmo.permissions.patterns import ANY, component_expression, folded, known, overlap
+from ohmo.permissions.places import ABSOLUTE, ANYWHERE
 
 _LONGEST = 8192  # characters; no kernel opens a longer path (PATH_MAX is 4096), and to look for it takes long
 _BARE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
@@ -43,12 +31,6 @@ def _hint(place: list[str]) -> str | None:
     return (rare or fixed or [None])[-1]
 
 
-def _folded(path: str) -> str:
-    if path.isascii():
-        return path.lower()
-    return unicodedata.normalize("NFKC", path).casefold()
-
-
 def _ancestors(absolute: Sequence[str], home: Path, agent_home: Path | None) -> frozenset[str]:
     """Folders that hold sensitive places, as far as that is known without looking at the disk."""
     inside = [Path(place) for place in absolute if not set("*?[") & set(place)]
@@ -57,8 +39,8 @@ def _ancestors(absolute: Sequence[str], home: Path, agent_home: Path | None) -> 
     found: set[str] = {"/home", "/users", "/root", "/mnt/c/users", "/proc", "/dev"}
     for place in inside:
         for folder in place.parents:
-            found.add(_folded(str(folder)))
-            found.add(_folded(os.path.realpath(folder)))
+            found.add(folded(str(folder)))
+            found.add(folded(os.path.realpath(folder)))
     return frozenset(found)
 
 
@@ -75,11 +57,11 @@ class SensitivePaths:
                 absolute.append(place)
             else:
                 anywhere.append(place)
-        if agent_home is not None:
-            for root in {str(agent_home), os.path.realpath(agent_home)}:
-                absolute += [f"{glob.escape(root)}/{name}" for name in AGENT_HOME]
-        self._absolute = [_folded(place.rstrip("/")).strip("/").split("/") for place in absolute]
-        self._anywhere = [_folded(place).split("/") for place in anywhere]
+        self._own = AgentHome(agent_home) if agent_home is not None else None
+        roots = self._own.roots if self._own is not None else ()
+        self._roots = [folded(root).strip("/").split("/") for root in roots]
+        self._absolute = [folded(place.rstrip("/")).strip("/").split("/") for place in absolute]
+        self._anywhere = [folded(place).split("/") for place in anywhere]
         self._above_of = absolute, Path(home), agent_home
 
     @cached_property
@@ -98,11 +80,13 @@ class SensitivePaths:
         loose = [_place(place) for place in places if _hint(place) is None]
         return names, re.compile(f"/(?:{'|'.join(loose)})" if loose else "(?!)")
 
-    def _is_inside(self, folded: str) -> bool:
+    def _named(self, plain: str) -> Touch:
+        """CLEAR, PAGE or INSIDE, by the letters of a folded path."""
         names, loose = self._hints
-        if names.isdisjoint(folded.removesuffix("\n").split("/")) and loose.search(folded) is None:
-            return False
-        return self._inside.search(folded) is not None
+        hinted = not names.isdisjoint(plain.removesuffix("\n").split("/")) or loose.search(plain) is not None
+        if hinted and self._inside.search(plain) is not None:
+            return Touch.INSIDE
+        return self._own.named(plain) if self._own is not None else Touch.CLEAR
 
     @cached_property
     def _word(self) -> re.Pattern[str]:
@@ -112,6 +96,7 @@ class SensitivePaths:
             f"(?<![\\w.-])(?:{'|'.join(re.escape('/'.join(place)) for place in names)})(?![\\w-])"
             f"|/(?:{'|'.join(re.escape('/'.join(place)) for place in fixed)})(?![\\w-])"
             r"|/etc/g?shadow|/proc/[^/\s]+/(?:environ|mem|root|cwd)(?![\w-])"
+            + "".join(f"|/{re.escape('/'.join(root))}(?![\\w.-]|/(?:{'|'.join(PAGES)})(?![\\w.-]))" for root in self._roots)
         )
 
     @cached_property
@@ -125,7 +110,11 @@ class SensitivePaths:
 
     def hides(self, path: str) -> bool:
         """For one existing, absolute path without wildcards: search tools leave it out."""
-        return self._is_inside(_folded(path))
+        return self._named(folded(path)) is Touch.INSIDE
+
+    def at(self, path: str) -> Touch:
+        """Whether ``path``, absolute and resolved, leads into the agent's home under another name."""
+        return self._own.at(path) if self._own is not None else Touch.CLEAR
 
     def touch(self, path: str, cwd: str, looked: Looked | None = None) -> Touch:
         """``path`` may hold the wildcards of ``patterns``. Relative paths count from ``cwd``, which may be unknown (ANY).
@@ -136,18 +125,20 @@ class SensitivePaths:
         whole = path if path.startswith("/") else f"{cwd}/{path}"
         if known(whole):
             return self._touch_known(whole, looked)
-        parts = [part for part in _folded(whole).split("/") if part not in ("", ".")]
+        parts = [part for part in folded(whole).split("/") if part not in ("", ".")]
         if any(known(part) and any(_starts(parts, at, place) for place in self._anywhere) for at, part in enumerate(parts)):
             return Touch.INSIDE
         if ANY in whole:
             possible = any(_starts(parts, at, place) for at in range(len(parts)) for place in self._anywhere)
-            possible = possible or any(len(parts) >= len(place) and all(map(overlap, parts, place)) for place in self._absolute)
+            possible = possible or any(
+                len(parts) >= len(place) and all(map(overlap, parts, place)) for place in (*self._absolute, *self._roots)
+            )
             return Touch.MAYBE if possible or ANY in parts[0] else Touch.CLEAR
         return self._touch_globbed(whole)
 
     def mentioned(self, text: str) -> str | None:
         """A place's name anywhere in a text, however it is quoted or put together: a second look, for a question rather than a refusal."""
-        match = self._word.search(_folded(text))
+        match = self._word.search(folded(text))
         return match[0] if match is not None else None
 
     def becomes(self, path: str, cwd: str, looked: Looked | None = None) -> list[str]:
@@ -165,30 +156,30 @@ class SensitivePaths:
     def _touch_bare(self, name: str, folder: str, looked: Looked) -> Touch:
         """The quick way for a name in a folder that is resolved already."""
         path = f"{folder}/{name}"
-        folded = _folded(path)
-        if self._is_inside(folded):
-            return Touch.INSIDE
-        if looked.is_link(folder, name):
+        plain = folded(path)
+        touch = self._named(plain)
+        if touch is not Touch.INSIDE and looked.is_link(folder, name):
             return self._touch_known(path, looked)
-        return Touch.CLEAR if folded not in self._above else Touch.ABOVE
+        return max(touch, Touch.ABOVE) if plain in self._above else touch
 
     def _touch_known(self, whole: str, looked: Looked) -> Touch:
         if _DESCRIPTOR.fullmatch(whole):
             return Touch.CLEAR
         straight = os.path.normpath(whole)
-        plain = _folded(straight)
-        if self._is_inside(plain) or (".." in whole and self._is_inside(_folded(whole))):
-            return Touch.INSIDE
-        if len(whole) > _LONGEST:
-            return Touch.CLEAR
+        plain = folded(straight)
+        touch = self._named(plain)
+        if ".." in whole:
+            touch = max(touch, self._named(folded(whole)))
+        if touch is Touch.INSIDE or len(whole) > _LONGEST:
+            return touch
         try:
             resolved = looked.resolved(straight if ".." not in whole else whole)
         except (OSError, ValueError):
             return Touch.MAYBE
-        folded = _folded(resolved)
-        if folded != plain and self._is_inside(folded):
-            return Touch.INSIDE
-        return Touch.ABOVE if folded in self._above or plain in self._above else Touch.CLEAR
+        there = folded(resolved)
+        if there != plain:
+            touch = max(touch, self._named(there))
+        return max(touch, Touch.ABOVE) if there in self._above or plain in self._above else touch
 
     def _touch_globbed(self, whole: str) -> Touch:
         """What the shell would find on the disk now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 
 SOME = "\ue000"  # any characters inside one path component: what * and ? of the shell may become
@@ -12,6 +13,14 @@ ANY = "\ue001"  # anything at all, also slashes: what nobody knows before the co
 def word_set(text: str) -> frozenset[str]:
     """The words of a text: long tables stay readable."""
     return frozenset(text.split())
+
+
+def folded(path: str) -> str:
+    """The letters that some disk takes for the same: case, compatibility forms, and what HFS+ passes over (Unicode category Cf)."""
+    if path.isascii():
+        return path.lower()
+    plain = unicodedata.normalize("NFKC", path).casefold()
+    return "".join(char for char in plain if unicodedata.category(char) != "Cf")
 
 
 def known(text: str) -> bool:

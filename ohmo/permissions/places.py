@@ -121,14 +121,3 @@ ABSOLUTE: tuple[str, ...] = (
     "/dev/loop*",
     "/dev/disk",
 )
-AGENT_HOME: tuple[str, ...] = (  # below $OHMO_HOME
-    "config.yaml",
-    "config.yaml.*",
-    ".env",
-    "ohmo.db*",
-    "run",
-    "lock",
-    "backups",
-    "state",
-    "quarantine",
-)

@@ -1,10 +1,11 @@
-"""The decision about a call: sensitive > deny > ask > allow > mode, each part of a shell command judged by itself. Pure but for looking at the disk."""
+"""The decision about a call: sensitive > deny > ask > protected > allow > mode, each part of a shell command judged by itself. Pure but for looking at the disk."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from channels.record import record
 from ohmo.contracts.messages import ToolCall
@@ -13,7 +14,9 @@ from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.command_policy import CommandPolicy
 from ohmo.permissions.looked import Looked
 from ohmo.permissions.paths import SensitivePaths, Touch
-from ohmo.permissions.rules import PATH_TOOLS, Rule, RuleSet, below, host_matches, parse_rule, path_matches
+from ohmo.permissions.protected import ProtectedPlaces
+from ohmo.permissions.reach import Reach, folder_rule
+from ohmo.permissions.rules import PATH_TOOLS, READERS, Rule, RuleSet, below, host_matches, parse_rule, path_matches
 from ohmo.permissions.ruling import Ruling, by_mode
 from ohmo.permissions.shell import Shell
 from ohmo.permissions.wording import suggest_rule
@@ -35,11 +38,15 @@ def resolved(paths: Iterable[Path], cwd: Path) -> tuple[str, ...]:
 
 
 class Policy:
-    """``rules`` come from configuration. ``workspace``: guests may read its folder ``public``."""
+    """``rules`` and ``read_outside`` come from configuration. ``workspace``: guests may read its folder ``public``."""
 
-    def __init__(self, rules: RuleSet, sensitive: SensitivePaths, shell: Shell, workspace: Path) -> None:
+    def __init__(
+        self, rules: RuleSet, sensitive: SensitivePaths, shell: Shell, workspace: Path, read_outside: Literal["ask", "allow"] = "ask"
+    ) -> None:
         self._rules, self._sensitive, self._shell = rules, sensitive, shell
         self._public = os.path.realpath(workspace / "public")
+        self._protected = ProtectedPlaces(workspace)
+        self._reach = Reach(workspace, sensitive, everywhere=read_outside == "allow")
         self._commands = CommandPolicy(rules, sensitive, shell)
 
     def rule(self, call: ToolCall, footprint: Footprint, context: CallContext, grants: Sequence[Grant] = ()) -> Ruling:
@@ -51,25 +58,36 @@ class Policy:
         paths = Paths(resolved(footprint.reads, context.cwd), resolved(footprint.writes, context.cwd)) if ordinary else Paths((), ())
         if context.role == "guest" and not self._public_only(call.name, footprint, paths):
             return Ruling("deny", "role", "guest", "guests may only use tools that read public things", remember=False)
-        granted = () if context.role == "guest" or context.mode == "plan" else (*granted_rules(grants, context), *_agreed(context))
+        granted = () if context.role == "guest" else (*granted_rules(grants, context), *_agreed(context))
+        if context.mode == "plan":
+            granted = tuple(rule for rule in granted if rule.tool in READERS)
         if footprint.command is not None:
             return self._commands.rule(footprint.command, context, granted)
         return self._layers(call.name, footprint, paths, context, granted)
 
     def remembered(self, call: ToolCall, footprint: Footprint, context: CallContext) -> str:
         """The narrow rule that "for this session" and "always" would store."""
+        if footprint.command is None and not footprint.writes:
+            outside = (path for path in resolved(footprint.reads, context.cwd) if self._reach.outside(path, context))
+            path = next(outside, None)
+            if path is not None:
+                return folder_rule(path)
         return suggest_rule(call, footprint, context.cwd, self._shell)
 
     def _sensitive_paths(self, tool: str, footprint: Footprint, context: CallContext) -> Ruling | None:
         looked, written = Looked(), frozenset(footprint.writes)
         for path in (*footprint.reads, *footprint.writes):
             touch = self._sensitive.touch(str(path), str(context.cwd), looked)
+            touch = max(touch, self._sensitive.at(os.path.realpath(context.cwd / path)))
             if touch is Touch.INSIDE:
-                return Ruling(
-                    "deny", "sensitive", str(path), f"{path} holds credentials or the agent's own secrets; {_BY_HAND}", remember=False
-                )
-            if touch is Touch.ABOVE and tool not in _SEARCH and path in written:
-                return Ruling("deny", "sensitive", str(path), f"{path} holds sensitive places; {_BY_HAND}", remember=False)
+                why = f"{path} holds credentials or belongs to the agent's own home"
+            elif touch is Touch.PAGE and path in written:
+                why = f"{path} lies in the agent's own home, which tools may only read there"
+            elif touch is Touch.ABOVE and tool not in _SEARCH and path in written:
+                why = f"{path} holds sensitive places"
+            else:
+                continue
+            return Ruling("deny", "sensitive", str(path), f"{why}; {_BY_HAND}", remember=False)
         return None
 
     def _public_only(self, tool: str, footprint: Footprint, paths: Paths) -> bool:
@@ -90,6 +108,9 @@ class Policy:
         asked = self._first(self._rules.ask, tool, footprint, paths, every=False)
         if asked is not None:
             return Ruling("ask", "ask", asked.text, f"the rule ask {asked.text} wants a person's word", remember=False)
+        guarded = self._guarded(footprint, paths, context)
+        if guarded is not None:
+            return guarded
         allowed = self._first(self._rules.allow, tool, footprint, paths, every=True)
         if allowed is not None:
             return Ruling("allow", "allow", allowed.text)
@@ -97,8 +118,28 @@ class Policy:
         if given is not None:
             return Ruling("allow", "grant", given.text)
         if footprint.effect in ("none", "house"):
-            return Ruling("allow", "mode", context.mode)
+            return self._reading(tool, paths, context, (*self._rules.allow, *granted))
         return by_mode(context)
+
+    def _guarded(self, footprint: Footprint, paths: Paths, context: CallContext) -> Ruling | None:
+        """Both what was named and where it leads: a link may stand in such a place, or point into one."""
+        straight = (os.path.normpath(context.cwd / path) for path in footprint.writes)
+        for path in (*straight, *paths.writes):
+            place = self._protected.named(path)
+            if place is not None and context.mode == "plan":
+                return by_mode(context)
+            if place is not None:
+                why = f"{path}: programs or agents run or obey by themselves what lies in {place}, so no rule covers it"
+                return Ruling("ask", "protected", place, why, remember=False)
+        return None
+
+    def _reading(self, tool: str, paths: Paths, context: CallContext, rules: Sequence[Rule]) -> Ruling:
+        """What changes nothing is free in the workspace; elsewhere each path needs a rule of its own, or a person's word."""
+        for path in paths.reads:
+            covered = any(path_matches(rule, "read", tool, path) for rule in rules)
+            if not covered and self._reach.outside(path, context):
+                return Ruling("ask", "mode", context.mode, f"{path} lies outside the workspace")
+        return Ruling("allow", "mode", context.mode)
 
     @staticmethod
     def _first(rules: Sequence[Rule], tool: str, footprint: Footprint, paths: Paths, *, every: bool) -> Rule | None:

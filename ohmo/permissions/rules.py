@@ -12,8 +12,8 @@ from channels.record import record
 from ohmo.permissions.patterns import path_matcher
 
 _FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*|mcp__[\w*-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
-_READERS, _WRITERS = frozenset({"Read", "Glob", "Grep"}), frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
-PATH_TOOLS = _READERS | _WRITERS
+READERS, _WRITERS = frozenset({"Read", "Glob", "Grep"}), frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+PATH_TOOLS = READERS | _WRITERS
 
 
 @record
@@ -93,7 +93,7 @@ def _resolved_pattern(pattern: str) -> str:
 
 def path_matches(rule: Rule, kind: Literal["read", "write"], tool: str, path: str) -> bool:
     """``path`` absolute and resolved. Read rules cover all that reads, Edit and Write rules all that writes."""
-    family = _READERS if kind == "read" else _WRITERS
+    family = READERS if kind == "read" else _WRITERS
     about = rule.names(tool) or (rule.pattern is not None and rule.tool in family and (rule.tool in ("Read", "Write", "Edit")))
     if not about:
         return False

@@ -7,7 +7,7 @@ from typing import Literal
 from channels.record import record
 from ohmo.contracts.tool import CallContext
 
-Layer = Literal["sensitive", "role", "deny", "ask", "shell", "allow", "grant", "mode"]
+Layer = Literal["sensitive", "role", "deny", "ask", "protected", "shell", "allow", "grant", "mode"]
 
 
 @record

@@ -1,0 +1,94 @@
+"""The agent's own home: closed whole, by name and by what lies on the disk, but for the pages that ohmo itself shows the model."""
+
+from __future__ import annotations
+
+import os
+import stat
+from enum import IntEnum
+from pathlib import Path
+
+from ohmo.permissions.expand import BUDGET
+from ohmo.permissions.patterns import folded
+
+PAGES = ("spill", "media")  # long outputs and pages of the web; the files people sent
+
+
+class Touch(IntEnum):
+    """How close a path comes to a sensitive place; larger is worse."""
+
+    CLEAR = 0
+    PAGE = 1  # of the agent's home: tools may read it, and none may write it
+    MAYBE = 2  # depends on what is only known when the command runs
+    ABOVE = 3  # a folder that holds sensitive places
+    INSIDE = 4
+
+
+class AgentHome:
+    """``root``: $OHMO_HOME. It need not exist yet."""
+
+    def __init__(self, root: Path) -> None:
+        self.roots = tuple(dict.fromkeys((os.path.normpath(root), os.path.realpath(root))))
+        self._folded = tuple(folded(root) for root in self.roots)
+
+    def named(self, plain: str) -> Touch:
+        """``plain``: an absolute path, folded."""
+        for root in self._folded:
+            if plain == root:
+                return Touch.INSIDE
+            if plain.startswith(root + "/"):
+                first = plain[len(root) + 1 :].partition("/")[0]
+                return Touch.PAGE if first in PAGES else Touch.INSIDE
+        return Touch.CLEAR
+
+    def at(self, path: str) -> Touch:
+        """Whether ``path``, absolute and resolved, leads there under another name: a bind mount, letters that the disk takes for the same,
+        a hard link."""
+        doors = self._doors()
+        above = (path, *map(str, Path(path).parents)) if doors and self.named(folded(path)) is Touch.CLEAR else ()
+        for each in above:
+            there = _status(each)
+            touch = doors.get((there.st_dev, there.st_ino)) if there is not None else None
+            if touch is not None:
+                return touch
+        there = _status(path)
+        if not doors or there is None or not stat.S_ISREG(there.st_mode) or there.st_nlink == 1:
+            return Touch.CLEAR
+        return Touch.INSIDE if self._holds(there) else Touch.CLEAR
+
+    def _doors(self) -> dict[tuple[int, int], Touch]:
+        """The home and what lies in it directly, by device and inode; empty while there is none."""
+        found: dict[tuple[int, int], Touch] = {}
+        for path in (self.roots[-1], *_below(self.roots[-1])):
+            there = _status(path)
+            if there is not None:
+                found[there.st_dev, there.st_ino] = self.named(folded(path))
+        return found
+
+    def _holds(self, sought: os.stat_result) -> bool:
+        """A closed file that is the same as this one; more files than the budget count as one."""
+        folders, left = [self.roots[-1]], BUDGET
+        while folders and left > 0:
+            for path in _below(folders.pop()):
+                left -= 1
+                there = _status(path)
+                if there is None or self.named(folded(path)) is Touch.PAGE:
+                    continue
+                if os.path.samestat(there, sought):
+                    return True
+                if stat.S_ISDIR(there.st_mode):
+                    folders.append(path)
+        return left <= 0
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except (OSError, ValueError):
+        return None
+
+
+def _below(folder: str) -> list[str]:
+    try:
+        return [f"{folder}/{name}" for name in os.listdir(folder)]  # noqa: PTH208 - text, as it is judged
+    except OSError:
+        return []

@@ -1,0 +1,56 @@
+"""Places where a person looks at each change: programs and agents run, or obey, by themselves what lies there."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from ohmo.permissions.patterns import component_expression, folded, word_set
+
+# A name that begins with a dot is how somebody set up a program, but for these: data, or asked about when it is sent away.
+_DATA = word_set(
+    """.*ignore .gitattributes .gitkeep .keep .mailmap .editorconfig .env .env.* .github .gitlab .gitlab-ci.yml .circleci
+        .travis.yml .well-known .nojekyll .htaccess .python-version .node-version .nvmrc .ruby-version .tool-versions .flake8
+        .coveragerc .prettierrc .prettierrc.json .prettierrc.y*ml .clang-format .clang-tidy .markdownlint.* .yamllint* .changeset"""
+)
+_NAMED = word_set(
+    """agents.md agents.*.md agent.md claude.md claude.*.md gemini.md qwen.md soul.md user.md opencode.json opencode.jsonc
+        .github/copilot-instructions.md .github/instructions .github/prompts .github/agents .github/chatmodes
+        head mise.toml mise.*.toml lefthook*.y*ml bunfig.toml pip.conf *.code-workspace sitecustomize.py usercustomize.py *.pth
+        library/launchagents library/launchdaemons"""
+)
+_SYSTEM = word_set("etc private/etc usr bin sbin lib* boot var/spool private/var/spool proc sys run system library")
+
+
+def _any_of(places: frozenset[str]) -> str:
+    forms = ("/".join(map(component_expression, place.split("/"))) for place in sorted(places))
+    return f"(?:{'|'.join(forms)})(?=/|$)"
+
+
+_PLACE = re.compile(rf"/(?:{_any_of(_NAMED)}|(?!{_any_of(_DATA)})\.[^/]+)")
+_OF_THE_SYSTEM = re.compile(rf"/{_any_of(_SYSTEM)}")
+
+
+class ProtectedPlaces:
+    """``workspace``: how the folders above it are called protects nothing in it."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._roots = tuple({folded(str(root)).rstrip("/") + "/" for root in (workspace, os.path.realpath(workspace))})
+
+    def named(self, path: str) -> str | None:
+        """``path`` absolute and resolved: the place of this kind that it is or lies below, in any case of letters; None: an ordinary file."""
+        plain = folded(path)
+        root = next((root for root in self._roots if plain.startswith(root)), None)
+        found = _PLACE.search(plain, 0 if root is None else len(root) - 1)
+        if root is None and found is None:
+            found = _OF_THE_SYSTEM.match(plain)
+        return found[0].lstrip("/") if found is not None else _repository(path)
+
+
+def _repository(path: str) -> str | None:
+    """A folder is one whatever it is called: git looks for these three names (gitrepository-layout(5)), and runs what its ``hooks`` and ``config`` name."""
+    for folder in Path(path).parents:
+        if (folder / "HEAD").exists() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
+            return str(folder)
+    return None

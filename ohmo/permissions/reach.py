@@ -1,0 +1,32 @@
+"""How far tools read without a question: the workspace, and what the agent's home shows of itself."""
+
+from __future__ import annotations
+
+import glob
+import os
+from pathlib import Path
+
+from ohmo.contracts.tool import CallContext
+from ohmo.permissions.paths import SensitivePaths, Touch
+
+
+class Reach:
+    """``everywhere``: ``permissions.read_outside`` is ``allow``."""
+
+    def __init__(self, workspace: Path, sensitive: SensitivePaths, *, everywhere: bool) -> None:
+        self._workspace, self._sensitive, self._everywhere = os.path.realpath(workspace), sensitive, everywhere
+
+    def outside(self, path: str, context: CallContext) -> bool:
+        """``path`` absolute and resolved: whether somebody is asked before it is read, when no rule and no grant covers it."""
+        if self._everywhere or (context.mode == "full_auto" and context.role in ("owner", "admin")):
+            return False
+        roots = (self._workspace, os.path.realpath(context.cwd))
+        if any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots):
+            return False
+        return self._sensitive.touch(path, "/") is not Touch.PAGE
+
+
+def folder_rule(path: str) -> str:
+    """What an answer for longer stores: the folder, with all below it; of a file the one it lies in. ``path`` absolute and resolved."""
+    folder = path if os.path.isdir(path) else os.path.dirname(path)  # noqa: PTH112, PTH120 - text, as it was judged
+    return f"Read({glob.escape(folder.rstrip('/'))}/**)"
