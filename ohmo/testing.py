@@ -97,6 +97,11 @@ class World:
     activity: Mode = "live"
     brain: Model | None = None
 
+    @property
+    def work(self) -> Path:
+        """The workspace: beside the home, which is closed to tools."""
+        return self.folder.parent / "work"
+
     async def hears(self, text: str, chat: str = "dm:ada") -> Shown:
         """Wait until the bot's message that contains ``text`` stands in ``chat``."""
         await self.platform.until(lambda _: any(text in said.text for said in self.bot(chat)), BOUND)
@@ -117,8 +122,8 @@ async def house(world: World, *, drain: float = 5.0) -> AsyncGenerator[House]:
     turns get to end. Leaving fails when a task is left behind."""
     before = asyncio.all_tasks()
     world.folder.mkdir(mode=0o700, exist_ok=True)
-    (world.folder / "config.yaml").write_text(f"workspace: {world.folder / 'work'}\n{world.config}")
-    environ = {"OHMO_HOME": str(world.folder), "HOME": str(world.folder), "PATH": "/usr/bin:/bin"}
+    (world.folder / "config.yaml").write_text(f"workspace: {world.work}\n{world.config}")
+    environ = {"OHMO_HOME": str(world.folder), "HOME": str(world.folder.parent), "PATH": "/usr/bin:/bin"}
     config = load(environ=environ, manifests=None)
     config.home.prepare()
     config.workspace.mkdir(exist_ok=True)

@@ -108,7 +108,8 @@ def policy_of(config: Config, home: Path, sensitive: SensitivePaths) -> Policy:
     """``home`` is the person's home folder. Raises ValueError with one line for a rule that cannot be read."""
     rules = config.permissions
     places = {"WORKSPACE": str(config.workspace), "HOME": str(home), "OHMO_HOME": str(config.home.root)}
-    return Policy(rule_set(rules.allow, rules.ask, rules.deny, places), sensitive, Shell(home), config.workspace)
+    known = rule_set(rules.allow, rules.ask, rules.deny, places)
+    return Policy(known, sensitive, Shell(home), config.workspace, rules.read_outside)
 
 
 def rulebook(

@@ -106,6 +106,7 @@ def load(
     problems += _active(data, source, chosen)
     written = _checked(data, expansion, source, problems)
     problems += _places(written, source, sorted(manifests)) if manifests is not None else []
+    problems += _apart(written, home, source)
     names = _chain(written)
     problems += _keys(written, names, source, vault)
     problems += _hook_secrets(written, source, vault)
@@ -172,6 +173,14 @@ def _places(written: Written, source: Source, channels: Sequence[str]) -> list[P
         for path, address in named
         if address is not None and address.partition(":")[0] not in (*channels, "house")
     ]
+
+
+def _apart(written: Written, home: Home, source: Source) -> Iterator[Problem]:
+    """The home is closed to tools, so nothing could be done in a workspace that lies in it."""
+    if Path(os.path.realpath(written.workspace)).is_relative_to(os.path.realpath(home.root)):
+        where = f"lies in the agent's home {home.root}, which is closed to tools"
+        text = f"{where}; name a folder outside it, for example ~/ohmo-workspace"
+        yield source.problem(("workspace",), text)
 
 
 def _exists(home: Home) -> bool:

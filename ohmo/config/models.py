@@ -113,6 +113,7 @@ class PermissionSettings(Section):
     allow: Many[Rule] = ()
     ask: Many[Rule] = ()
     deny: Many[Rule] = ()
+    read_outside: Literal["ask", "allow"] = "ask"
     approval_timeout: Duration = timedelta(seconds=300)
 
 

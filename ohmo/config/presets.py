@@ -20,6 +20,7 @@ class Permissions:
     allow: tuple[str, ...]
     ask: tuple[str, ...]
     deny: tuple[str, ...]
+    read_outside: Literal["ask", "allow"]
     approval_timeout: timedelta
 
 
@@ -31,7 +32,7 @@ def fill(written: PermissionSettings) -> Permissions:
     if written.preset == "safe":
         named = {_tool(rule) for rule in allow}
         ask = (*ask, *(tool for tool in _NETWORK if tool not in named and tool not in ask))
-    return Permissions(mode, written.preset, allow, ask, written.deny, written.approval_timeout)
+    return Permissions(mode, written.preset, allow, ask, written.deny, written.read_outside, written.approval_timeout)
 
 
 def _tool(rule: str) -> str:

@@ -92,7 +92,7 @@ def one(seed: int, folder: Path) -> tuple[str, str]:
     kind = draw.choice(KINDS)
     home = folder / str(seed)
     home.mkdir(mode=0o700)
-    environ, file = {"OHMO_HOME": str(home), "HOME": str(home)}, home / "config.yaml"
+    environ, file = {"OHMO_HOME": str(home), "HOME": str(home.parent)}, home / "config.yaml"
     file.write_text(good(), encoding="utf-8")
     file.chmod(0o600)
     manifests = discover(strangers=()).manifests

@@ -21,7 +21,7 @@ FREELY: dict[str, Any] = {"permissions": {"mode": "full_auto"}, "access": {"defa
 
 def types(home: Path, *words: str, code: int | None = 0) -> str:
     """As typed beside the daemon; what it printed."""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "OHMO_HOME": str(home)}
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home.parent), "OHMO_HOME": str(home)}
     ran = subprocess.run([sys.executable, "-m", "ohmo", *words], env=environ, capture_output=True, text=True, timeout=90, check=False)
     assert code in (None, ran.returncode), (words, ran.returncode, ran.stdout, ran.stderr)
     return ran.stdout + ran.stderr

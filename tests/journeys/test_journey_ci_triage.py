@@ -115,7 +115,7 @@ async def test_the_morning_report_speaks_once_keeps_silent_while_nothing_changes
 ) -> None:
     ci = Ci()
     life = world(*[runs_it, repeats_it] * 4, config="owner: ['fake:boss']\n")
-    work = life.folder / "work"
+    work = life.work
     work.mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(work)], check=True)
     good, bad, later, mended = (commit(work, text) for text in ("Begin", "Drop the index", "Say more", "Put the index back"))

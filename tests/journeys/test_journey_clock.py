@@ -40,7 +40,7 @@ async def test_a_question_stays_open_for_as_long_as_it_would_have(world: Callabl
         assert len(await built.store.open_questions()) == 1
         await life.platform.presses(card.id, card.choices[0])
         await life.hears("done")
-        assert (life.folder / "work" / "allowed").exists()
+        assert (life.work / "allowed").exists()
 
 
 async def test_a_message_that_waited_a_minute_is_not_called_a_year_old(world: Callable[..., World]) -> None:

@@ -143,7 +143,7 @@ async def test_a_job_asks_its_owner_and_names_what_nobody_allowed(world: Callabl
         life.clock.tick(3_600)
         card = await life.hears("The job brief asks:", "boss")
         assert "rm -rf build" in card.text
-        assert (life.folder / "work" / "allowed").exists()
+        assert (life.work / "allowed").exists()
         life.clock.tick(1_801)
         await built.expire()
         said = await life.hears("all I could do is done", "team")
@@ -173,7 +173,7 @@ async def test_what_a_job_was_not_allowed_in_time_can_be_run_afterwards_once_und
             await life.platform.presses(card.id, card.choices[0], chat="boss", person="boss")
         await life.hears("now it is said", "team")
         await eventually(lambda: len(life.platform.acknowledged) == 3)
-        assert (life.folder / "work" / "said").read_text() == "swordfish-9041\n"
+        assert (life.work / "said").read_text() == "swordfish-9041\n"
         await life.hears("Run now: allowed by", "boss")
     assert len([text for text in life.texts("team") if "now it is said" in text]) == 1
 
@@ -195,7 +195,7 @@ async def test_what_a_job_asked_in_a_thread_that_several_jobs_share_can_be_run_a
         card = await life.hears("Press the button to run it now.", "boss")
         await life.platform.presses(card.id, card.choices[0], chat="boss", person="boss")
         await life.hears("Run now: allowed by", "boss")
-        await eventually((life.folder / "work" / "two").exists)
+        await eventually((life.work / "two").exists)
         await eventually(lambda: len(life.model.requests) == 4)  # what it was allowed with the job it still is
     assert not [text for text in life.texts("boss") if "asks" in text and "touch one" in text]
 
@@ -271,7 +271,7 @@ def test_a_secret_that_is_not_there_has_its_line_before_anything_starts(world: C
     job = {"name": "ci", "every": "1h", "prompt": "x", "secrets": {"GH_TOKEN": "env:NOT_THERE"}}
     life = world()
     life.folder.mkdir(mode=0o700)
-    environ = {"OHMO_HOME": str(life.folder), "HOME": str(life.folder)}
+    environ = {"OHMO_HOME": str(life.folder), "HOME": str(life.folder.parent)}
     for enabled in (True, False):  # of a job that is off nothing is wanted
         (life.folder / "config.yaml").write_text(json.dumps({"cron": {"jobs": [{**job, "enabled": enabled}]}}))
         config = load(environ=environ, manifests=None)

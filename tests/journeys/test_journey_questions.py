@@ -14,7 +14,7 @@ from ohmo.testing import World, eventually, house
 
 
 async def test_a_button_pressed_after_a_restart_lets_the_command_run_once(world: Callable[..., World], tmp_path: Path) -> None:
-    counter = tmp_path / "home" / "work" / "counter"
+    counter = tmp_path / "work" / "counter"
     life = world(Says("", calls=(("Bash", {"command": "echo x >> counter", "description": "count"}),)), "Counted.")
     async with house(life):
         await life.platform.says("count")
@@ -36,7 +36,7 @@ async def test_no_is_a_result_and_nothing_runs(world: Callable[..., World], tmp_
         card = await life.hears("echo x >> counter")
         await life.platform.says("/deny")
         await life.hears("As you wish.")
-    assert not (tmp_path / "home" / "work" / "counter").exists()
+    assert not (tmp_path / "work" / "counter").exists()
     assert card.choices
 
 
@@ -77,7 +77,7 @@ async def test_an_unanswered_question_expires_as_a_denial(world: Callable[..., W
 async def test_what_nobody_allowed_in_time_can_be_run_afterwards_once(world: Callable[..., World], tmp_path: Path, door: str) -> None:
     call = ("Bash", {"command": "echo x >> counter", "description": "count"})
     life = world(Says("", calls=(call,)), "Nobody was there.", "Counted after all.")
-    counter = tmp_path / "home" / "work" / "counter"
+    counter = tmp_path / "work" / "counter"
     async with house(life) as built:
         await life.platform.says("@ohmo count", chat="team", person="ada", topic="t1")
         await life.hears("echo x >> counter", "team")
@@ -117,7 +117,7 @@ async def test_what_is_run_afterwards_is_judged_by_the_rules_of_now(world: Calla
     async with house(life):
         await life.platform.presses(card.id, card.choices[0])
         await life.hears("It is forbidden now.")
-    assert not (tmp_path / "home" / "work" / "a").exists()
+    assert not (tmp_path / "work" / "a").exists()
 
 
 @pytest.mark.parametrize(("emoji", "ran"), [("👍", True), ("👍🏽", True), (":white_check_mark:", True), ("👎", False), ("x", False)])
@@ -131,7 +131,7 @@ async def test_a_thumb_on_the_card_is_an_answer_also_after_a_restart(
     async with house(life):
         await life.platform.reacts(card.id, emoji, chat="team", person="ada")  # in the chat: not every platform tells the thread
         await life.hears("Done.", "team")
-    assert (tmp_path / "home" / "work" / "a").exists() is ran
+    assert (tmp_path / "work" / "a").exists() is ran
 
 
 async def test_a_thumb_that_is_faster_than_the_platforms_word_on_the_card_counts(world: Callable[..., World], tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ async def test_a_thumb_that_is_faster_than_the_platforms_word_on_the_card_counts
         card = await life.hears("touch a", "team")
         await life.platform.reacts(card.id, "👍", chat="team", person="ada")
         await life.hears("Done.", "team")
-    assert (tmp_path / "home" / "work" / "a").exists()
+    assert (tmp_path / "work" / "a").exists()
 
 
 async def test_a_thumb_counts_only_on_the_card_and_from_whoever_may_answer(world: Callable[..., World], tmp_path: Path) -> None:
@@ -163,4 +163,4 @@ async def test_a_thumb_counts_only_on_the_card_and_from_whoever_may_answer(world
         assert len(life.texts("team")) == 1
         await life.platform.reacts(card.id, "+1", chat="team", person="ada")
         await life.hears("Done.", "team")
-    assert (tmp_path / "home" / "work" / "a").exists()
+    assert (tmp_path / "work" / "a").exists()

@@ -40,7 +40,7 @@ ON_THE_WAY = {
 
 async def replay(home: Path, thread: str, *options: str) -> tuple[int | None, str]:
     """Exit code and output."""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "OHMO_HOME": str(home)}
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home.parent), "OHMO_HOME": str(home)}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "ohmo", "sessions", "replay", thread, *options, cwd=ROOT, env=environ,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

@@ -35,7 +35,7 @@ async def test_no_token_comes_through(world: Callable[..., World], activity: str
         capabilities=LIKE_SLACK,
     )
     async with house(life) as built:
-        (life.folder / "work" / "keys.txt").write_text("\n".join(SECRETS))
+        (life.work / "keys.txt").write_text("\n".join(SECRETS))
         await life.platform.says(f"keep {DIVIDER.join(SECRETS)}")
         await life.hears("They are")
         [thread] = await built.store.threads()

@@ -20,7 +20,11 @@ def configured(tmp_path: Path, text: str) -> Config:
     file = tmp_path / "config.yaml"
     file.write_text(text)
     file.chmod(0o600)
-    return load(file, environ={**os.environ, "HOME": str(tmp_path), "OHMO_HOME": str(tmp_path)}, manifests=discover(strangers=()).manifests)
+    return load(
+        file,
+        environ={**os.environ, "HOME": str(tmp_path), "OHMO_HOME": str(tmp_path / ".ohmo")},
+        manifests=discover(strangers=()).manifests,
+    )
 
 
 def wired(tmp_path: Path, text: str) -> Wired:

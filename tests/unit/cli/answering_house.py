@@ -83,7 +83,7 @@ class Keyboard:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "ohmo", *arguments,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            env={"PATH": "/usr/bin:/bin", "HOME": str(self.home), "OHMO_HOME": str(self.home), "LANG": "C.UTF-8", **environ},
+            env={"PATH": "/usr/bin:/bin", "HOME": str(self.home.parent), "OHMO_HOME": str(self.home), "LANG": "C.UTF-8", **environ},
         )  # fmt: skip
         async with asyncio.timeout(60):
             out, err = await process.communicate(stdin.encode())

@@ -56,7 +56,18 @@ def model() -> Iterator[ModelServer]:
 
 def test_everything_by_flags_and_again_without_a_change(home: Path, model: ModelServer) -> None:
     flags = (
-        *("--provider", "openai", "--base-url", f"{model.url}/v1", "--model", "fake-1", "--preset", "safe", "--workspace", str(home / "w")),
+        *(
+            "--provider",
+            "openai",
+            "--base-url",
+            f"{model.url}/v1",
+            "--model",
+            "fake-1",
+            "--preset",
+            "safe",
+            "--workspace",
+            str(home.parent / "w"),
+        ),
         *("--channel", "slack", "--set", "slack.bot_token=xoxb-1-secret", "--set", "slack.app_token=xapp-1-secret"),
         *("--set", "slack.api_url=http://127.0.0.1:9/api/", "--owner", "slack:U1"),
     )

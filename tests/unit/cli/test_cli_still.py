@@ -13,7 +13,7 @@ from pathlib import Path
 def ohmo(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "ohmo", *arguments], capture_output=True, text=True, timeout=60, check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
     )  # fmt: skip
 
 
@@ -107,6 +107,6 @@ except KeyboardInterrupt:
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8"},
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "left\n"), done.stderr

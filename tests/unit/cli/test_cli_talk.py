@@ -20,7 +20,7 @@ BREAKS = 0x03  # Ctrl-C as a terminal sends it
 
 
 def environ(home: Path) -> dict[str, str]:
-    return {"PATH": "/usr/bin:/bin", "HOME": str(home), "OHMO_HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb"}
+    return {"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb"}
 
 
 def ohmo(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -38,14 +38,14 @@ def ohmo(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedPr
 @pytest.fixture
 def offline(home: Path) -> Path:
     (home / "config.yaml").write_text(
-        f"profiles: {{default: {{provider: offline}}}}\ncontrol: {{listen: null}}\nworkspace: {home / 'work'}\n"
+        f"profiles: {{default: {{provider: offline}}}}\ncontrol: {{listen: null}}\nworkspace: {home.parent / 'work'}\n"
     )
     return home
 
 
 def test_who_waits_for_a_model_that_cannot_be_reached_is_told_so_once(home: Path) -> None:
     (home / "config.yaml").write_text(
-        f"profiles: {{default: {{provider: openai, base_url: 'http://127.0.0.1:9', models: [m]}}}}\ncontrol: {{listen: null}}\nworkspace: {home / 'work'}\n"
+        f"profiles: {{default: {{provider: openai, base_url: 'http://127.0.0.1:9', models: [m]}}}}\ncontrol: {{listen: null}}\nworkspace: {home.parent / 'work'}\n"
     )
     asking = subprocess.Popen(
         [sys.executable, "-m", "ohmo", "-p", "hi"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ(home)
@@ -81,8 +81,8 @@ def test_lines_of_a_pipe_are_said_one_after_the_other_and_questions_are_answered
     )
     assert said.returncode == 0
     assert "- `offline` (default) ← this thread" in said.stdout
-    assert (offline / "work" / "a.txt").read_text() == "x"
-    assert not (offline / "work" / "b.txt").exists()
+    assert (offline.parent / "work" / "a.txt").read_text() == "x"
+    assert not (offline.parent / "work" / "b.txt").exists()
     assert "· Write a.txt" in said.stdout
     assert "never said" not in said.stdout
     listed = json.loads(ohmo(offline, "sessions", "list", "--json").stdout)
@@ -99,7 +99,7 @@ def test_lines_of_a_pipe_are_said_one_after_the_other_and_questions_are_answered
 def test_a_question_that_nobody_answers_is_refused(offline: Path) -> None:
     said = ohmo(offline, "chat", stdin="run Write file_path=a.txt content=x\n")
     assert said.returncode == 0
-    assert not (offline / "work" / "a.txt").exists()
+    assert not (offline.parent / "work" / "a.txt").exists()
 
 
 def test_going_on_with_nothing_says_so(offline: Path) -> None:

@@ -113,7 +113,7 @@ def test_a_file_with_tokens_is_not_committed_by_accident() -> None:
 def test_the_configuration_in_the_cluster_loads(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(yaml(KUBERNETES / "configuration.yaml")["data"]["config.yaml"], encoding="utf-8")
-    found = load(file, environ={"HOME": str(tmp_path), "OHMO_HOME": str(tmp_path)})
+    found = load(file, environ={"HOME": str(tmp_path), "OHMO_HOME": str(tmp_path / ".ohmo")})
     assert [channel.name for channel in found.channels if channel.enabled] == ["web"]
 
 

@@ -125,7 +125,7 @@ def test_secrets_for_a_service_stand_in_a_file_only_its_owner_reads(tmp_path: Pa
 
 
 def environ_of(home: Path) -> dict[str, str]:
-    return {"OHMO_HOME": str(home), "HOME": str(home)}
+    return {"OHMO_HOME": str(home), "HOME": str(home.parent)}
 
 
 def test_a_service_boots_the_last_good_copy_when_the_file_is_broken(tmp_path: Path) -> None:
