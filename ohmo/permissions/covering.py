@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -9,19 +10,32 @@ from ohmo.permissions.rules import PATH_TOOLS, Forbidden, Rule, command_matches,
 from ohmo.permissions.shell import Simple
 from ohmo.permissions.shell.wrappers import tails
 
+_LETTERS = re.compile(r"(?<!\S)-([A-Za-z]{2,})(?!\S)")
+_OPTION = re.compile(r"(?<!\S)-{1,2}[A-Za-z][\w-]*")
+
 
 def spellings(simple: Simple) -> tuple[str, ...]:
-    """The command as rules that forbid may mean it: with and without its folder, its options before the verb, and what a wrapper runs."""
+    """The command as rules that forbid may mean it: with and without its folder, its options before
+    the verb, the letters of its short options in order, and what a wrapper runs."""
     if not simple.words:
         return ()
     bare = (simple.name, *simple.words[1:])
-    found = [simple.text, *([" ".join(bare)] if bare[0] != simple.words[0] else []), *_without_options(bare)]
-    return (*found, *(" ".join(words) for words in tails(simple.words)))
+    found = [simple.text, " ".join(bare), *_without_options(bare)]
+    found += [" ".join(words) for words in tails(simple.words)]
+    return tuple(dict.fromkeys((*found, *map(_in_order, found))))
 
 
 def covers(rule: Rule, texts: Sequence[str]) -> bool:
     """``texts``: the spellings of a command; in any case of letters."""
-    return rule.pattern is None or any(command_matches(rule, text, fold=True) for text in texts)
+    if rule.pattern is None:
+        return True
+    ordered = Rule(rule.tool, _in_order(rule.pattern), rule.text)
+    return any(command_matches(each, text, fold=True) for each in (rule, ordered) for text in texts)
+
+
+def _in_order(text: str) -> str:
+    """``rm -fr x`` and ``rm -rf x`` alike."""
+    return _LETTERS.sub(lambda found: "-" + "".join(sorted(set(found[1]))), text)
 
 
 class CommandRules:
@@ -30,8 +44,9 @@ class CommandRules:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = tuple(rule for rule in rules if rule.tool == "Bash")
         plain = {rule: rule.pattern for rule in self._rules if rule.pattern is not None and "*" not in rule.pattern.removesuffix(":*")}
-        self._beginnings = tuple(f"{pattern[:-2].casefold()} " for pattern in plain.values() if pattern.endswith(":*"))
-        self._whole = frozenset(pattern.casefold() for pattern in plain.values() if not pattern.endswith(":*"))
+        patterns = {form.casefold() for one in plain.values() for form in (one, _in_order(one))}
+        self._beginnings = tuple(f"{one[:-2]} " for one in patterns if one.endswith(":*"))
+        self._whole = frozenset(one for one in patterns if not one.endswith(":*"))
         self._others = tuple(rule for rule in self._rules if rule not in plain)
 
     def __bool__(self) -> bool:
@@ -46,6 +61,29 @@ class CommandRules:
         else:
             return next((rule for rule in self._others if covers(rule, texts)), None)
         return next((rule for rule in self._rules if covers(rule, texts)), None)
+
+    def mentioned(self, text: str) -> Rule | None:
+        """The first rule whose words stand in ``text``, in their order, each as a word or as the end
+        of a path: for a question about what no grammar was sure of."""
+        if not self._rules:
+            return None
+        given = _OPTION.findall(text)
+        return next((rule for rule in self._rules if rule.pattern and _speaks(rule.pattern, text, given)), None)
+
+
+def _speaks(pattern: str, text: str, given: Sequence[str]) -> bool:
+    words = [word for word in pattern.removesuffix(":*").split() if "*" not in word]
+    at = 0
+    for word in words:
+        if not word.startswith("-"):
+            form = rf"(?<![\w.-]){re.escape(word.rpartition('/')[2])}(?![\w-])"
+            found = re.compile(form, re.IGNORECASE).search(text, at)
+            if found is None:
+                return False
+            at = found.end()
+    letters = {letter for word in given if not word.startswith("--") for letter in word[1:]}
+    forbidden = {letter for word in words if _LETTERS.fullmatch(word) for letter in word[1:]}
+    return at > 0 and (forbidden <= letters or any(word.startswith("--") for word in given))
 
 
 class PathRules:

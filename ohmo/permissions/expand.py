@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from ohmo.permissions.patterns import SOME
 
 BUDGET = 20_000  # folder entries looked at for one word
+_PIECES = re.compile(r"\\(.)|([*?])|([^*?\\]+)", re.DOTALL)
+_WILD = {"*": ".*", "?": "."}
 
 
 class TooWide(Exception):
@@ -15,23 +18,56 @@ class TooWide(Exception):
 
 
 def expand(pattern: str) -> list[str]:
-    """Existing paths that match an absolute pattern with ``SOME`` in it, dot files included. Raises TooWide."""
-    found = ["/"]
-    left = BUDGET
+    """Existing paths that match an absolute pattern with ``SOME`` in it, dot files included.
+    Raises TooWide."""
+    forms: list[str | re.Pattern[str]] = []
     for part in [part for part in pattern.split("/") if part]:
-        if SOME not in part:
-            found = [f"{folder.rstrip('/')}/{part}" for folder in found]
-            continue
-        expression = re.compile(".*".join(re.escape(piece) for piece in part.split(SOME)), re.DOTALL)
+        body = ".*".join(map(re.escape, part.split(SOME)))
+        forms.append(re.compile(body, re.DOTALL) if SOME in part else part)
+    return _existing("/", forms)
+
+
+def matching_names(pattern: str, cwd: str, most: int) -> list[str]:
+    """The names that bash puts in the place of a word with ``*`` and ``?`` (bash(1), "Pathname
+    Expansion"); [] when there are none. A backslash makes the next character plain. Raises TooWide
+    for more than ``most``, and for what versions of bash read differently (``.*``, ``a//*``)."""
+    parts = pattern.removeprefix("/").split("/")
+    if "" in parts[:-1] or any(re.match(r"\.[*?]", part) for part in parts):
+        raise TooWide
+    top = "/" if pattern.startswith("/") else cwd.rstrip("/") + "/"
+    paths = _existing(top, [_form(part) for part in parts])
+    if len(paths) > most:
+        raise TooWide
+    return [path if top == pattern[:1] else path.removeprefix(top) for path in paths]
+
+
+def _form(part: str) -> str | re.Pattern[str]:
+    pieces: list[tuple[str, str, str]] = _PIECES.findall(part)
+    if not any(wild for _, wild, _ in pieces):
+        return "".join(escaped or letters for escaped, _, letters in pieces)
+    body = "".join(_WILD[wild] if wild else re.escape(escaped or plain) for escaped, wild, plain in pieces)
+    return re.compile(body if part.startswith(".") else rf"(?!\.){body}", re.DOTALL)
+
+
+def _existing(top: str, forms: Sequence[str | re.Pattern[str]]) -> list[str]:
+    """Paths below ``top``, a name or the form of one for each step; an empty name, which stands
+    last, means a folder. Raises TooWide."""
+    found = [top]
+    left = BUDGET
+    for form in forms:
         after: list[str] = []
         for folder in found:
+            inside = folder if folder.endswith("/") else f"{folder}/"
+            if isinstance(form, str):
+                after.append(f"{inside}{form}")
+                continue
             names = _names(folder, left)
             left -= len(names) + 1
             if left <= 0:
                 raise TooWide
-            after += [f"{folder.rstrip('/')}/{name}" for name in names if expression.fullmatch(name)]
+            after += [f"{inside}{name}" for name in names if form.fullmatch(name)]
         found = after
-    return [path for path in found if os.path.lexists(path)]
+    return [path for path in found if (os.path.isdir if path.endswith("/") else os.path.lexists)(path)]
 
 
 def _names(folder: str, most: int) -> list[str]:

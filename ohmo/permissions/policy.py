@@ -47,7 +47,7 @@ class Policy:
         self._public = os.path.realpath(workspace / "public")
         self._protected = ProtectedPlaces(workspace)
         self._reach = Reach(workspace, sensitive, everywhere=read_outside == "allow")
-        self._commands = CommandPolicy(rules, sensitive, shell)
+        self._commands = CommandPolicy(rules, sensitive, shell, self._protected, self._reach)
 
     def rule(self, call: ToolCall, footprint: Footprint, context: CallContext, grants: Sequence[Grant] = ()) -> Ruling:
         """``grants``: everything remembered; only the caller's own, in their scope, count."""
@@ -67,11 +67,6 @@ class Policy:
 
     def remembered(self, call: ToolCall, footprint: Footprint, context: CallContext) -> str:
         """The narrow rule that "for this session" and "always" would store."""
-        if footprint.command is None and not footprint.writes:
-            outside = (path for path in resolved(footprint.reads, context.cwd) if self._reach.outside(path, context))
-            path = next(outside, None)
-            if path is not None:
-                return folder_rule(path)
         return suggest_rule(call, footprint, context.cwd, self._shell)
 
     def _sensitive_paths(self, tool: str, footprint: Footprint, context: CallContext) -> Ruling | None:
@@ -138,7 +133,8 @@ class Policy:
         for path in paths.reads:
             covered = any(path_matches(rule, "read", tool, path) for rule in rules)
             if not covered and self._reach.outside(path, context):
-                return Ruling("ask", "mode", context.mode, f"{path} lies outside the workspace")
+                why = f"{path} lies outside the workspace"
+                return Ruling("ask", "mode", context.mode, why, suggests=folder_rule(path))
         return Ruling("allow", "mode", context.mode)
 
     @staticmethod

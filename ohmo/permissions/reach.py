@@ -20,10 +20,12 @@ class Reach:
         """``path`` absolute and resolved: whether somebody is asked before it is read, when no rule and no grant covers it."""
         if self._everywhere or (context.mode == "full_auto" and context.role in ("owner", "admin")):
             return False
+        return not self.holds(path, context) and self._sensitive.touch(path, "/") is not Touch.PAGE
+
+    def holds(self, path: str, context: CallContext) -> bool:
+        """``path`` absolute and resolved: whether it lies in the workspace."""
         roots = (self._workspace, os.path.realpath(context.cwd))
-        if any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots):
-            return False
-        return self._sensitive.touch(path, "/") is not Touch.PAGE
+        return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
 def folder_rule(path: str) -> str:

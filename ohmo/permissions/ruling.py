@@ -12,13 +12,15 @@ Layer = Literal["sensitive", "role", "deny", "ask", "protected", "shell", "allow
 
 @record
 class Ruling:
-    """``remember``: whether an answer for the session or for always would change anything next time."""
+    """``remember``: whether an answer for the session or for always would change anything next time.
+    ``suggests``: the rule that such an answer stores; "" for the one that covers the call itself."""
 
     verdict: Literal["allow", "deny", "ask"]
     layer: Layer
     rule: str = ""
     reason: str = ""
     remember: bool = True
+    suggests: str = ""
 
     @property
     def source(self) -> str:

@@ -7,23 +7,14 @@ from pathlib import Path
 
 from ohmo.contracts.messages import Json, ToolCall
 from ohmo.contracts.tool import CallContext, Footprint
-from ohmo.permissions.patterns import known, word_set
 from ohmo.permissions.ruling import Ruling
 from ohmo.permissions.shell import Shell
-from ohmo.permissions.shell.further import RUNNERS, goes_further
+from ohmo.permissions.shell.admitting import family
 
 _MOST = 1500
 # Characters that a reader does not see, or that turn round what stands behind them (UAX 9, tag characters, C0 and C1 but for line feed and tab).
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
-)
-_TWO_WORDS = word_set(
-    """git npm pnpm yarn bun cargo go docker podman kubectl pip pip3 uv apt apt-get systemctl gh glab make poetry helm
-        terraform brew dotnet"""
-)
-_ALWAYS_WHOLE = word_set(
-    """rm mv cp dd chmod chown ln sudo doas su bash sh zsh env xargs eval python python3 node perl ruby curl wget ssh scp kill
-        find tee"""
 )
 
 
@@ -79,14 +70,7 @@ def suggest_rule(call: ToolCall, footprint: Footprint, cwd: Path, shell: Shell) 
 
 
 def _command_pattern(command: str, cwd: Path, shell: Shell) -> str:
-    script = shell.parse(command, cwd)
-    whole = command.strip()
-    if script.unclear or len(script.commands) != 1:
-        return whole
-    simple = script.commands[0]
-    if not simple.words or not known(simple.text) or simple.redirects or simple.assigned or simple.opaque or simple.name in _ALWAYS_WHOLE:
-        return whole
-    first, second = (*simple.words, "", "")[:2]
-    if first in _TWO_WORDS and second not in RUNNERS and re.fullmatch(r"[A-Za-z][\w:.-]*", second) and not goes_further(simple):
-        return f"{first} {second}:*"
-    return whole
+    """``git push:*`` when all that the command says beside that is known to do no more."""
+    plain = shell.parse(command, cwd).plain
+    known = family(plain[0]) if len(plain) == 1 and not plain[0].redirects else None
+    return known or command.strip()

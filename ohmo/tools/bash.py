@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.permissions.shell import Shell
+from ohmo.permissions.shell import DEFAULT_PATH, Shell
 from ohmo.processes.job import JobEnded, Stream
 from ohmo.processes.runner import Command
 from ohmo.processes.surroundings import child_environment
@@ -35,14 +35,16 @@ class Bash:
 
     def __init__(self, workbench: Workbench) -> None:
         self._bench, self._limits = workbench, workbench.limits
-        self._shell = Shell(Path(workbench.environ.get("HOME", "/")))
+        environ = workbench.environ
+        self._shell = Shell(Path(environ.get("HOME", "/")), environ.get("PATH", DEFAULT_PATH))
         self.description = description(
             "Bash", timeout=int(self._limits.bash_timeout), most=int(self._limits.bash_timeout_most), kib=self._limits.bash_output // 1024
         )
 
     def footprint(self, arguments: BashInput, cwd: Path) -> Footprint:
         script = self._shell.parse(arguments.command, cwd)
-        effect = "none" if script.read_only and not arguments.run_in_background else "once"
+        reads = self._shell.reads_only(script) and not arguments.run_in_background
+        effect = "none" if reads else "once"
         return Footprint(reads=script.reads, writes=script.writes, command=arguments.command, effect=effect)
 
     async def run(self, arguments: BashInput, context: CallContext) -> ToolOutput:
@@ -68,7 +70,14 @@ class Bash:
         return Command(
             argv=("/bin/bash", "--norc", "--noprofile", "-c", arguments.command),
             cwd=context.cwd,
-            env=child_environment(self._bench.environ, {"PWD": str(context.cwd), **context.secrets}),
+            env=child_environment(
+                self._bench.environ,
+                {
+                    "PWD": str(context.cwd),
+                    **context.secrets,
+                    **self._shell.environment(arguments.command, context.cwd),
+                },
+            ),
             spill=self._bench.spill / f"{context.call}.txt",
             timeout=None if arguments.run_in_background else seconds,
             keep=self._limits.bash_output,

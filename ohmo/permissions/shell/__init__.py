@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from ohmo.permissions.shell.grammar import Reader
-from ohmo.permissions.shell.readonly import reads_only
-from ohmo.permissions.shell.script import Redirect, Script, Simple, plain_paths
+from ohmo.permissions.shell.plain import NotPlain, read_plain
+from ohmo.permissions.shell.reading import reading
+from ohmo.permissions.shell.repository import QUIET
+from ohmo.permissions.shell.script import Redirect, Script, Simple
 
 _SHORT = 4000  # characters
-__all__ = ["Redirect", "Script", "Shell", "Simple"]
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+__all__ = ["DEFAULT_PATH", "Redirect", "Script", "Shell", "Simple"]
 
 
 class Shell:
-    """``home``: what ``~`` and ``$HOME`` mean to the commands. Results are remembered for a while: footprint, gate and tool ask for the same one."""
+    """``home``: what ``~`` and ``$HOME`` mean to the commands. ``path``: where they find programs."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, path: str = DEFAULT_PATH) -> None:
         self.home = str(home)
+        self.path = path
 
     def parse(self, command: str, cwd: Path) -> Script:
-        return (_parse if len(command) <= _SHORT else _parse_long)(command, self.home, str(cwd))
+        """The plain reading looks at the disk, so it is made anew each time; the grammar's is
+        remembered for a while: footprint, gate and tool ask for the same one."""
+        try:
+            plain = read_plain(command, self.home, str(cwd))
+        except NotPlain as why:
+            read = _read if len(command) <= _SHORT else _read_long
+            commands, unclear = read(command, self.home, str(cwd))
+            return Script(commands, beyond=str(why), unclear=unclear)
+        reader = Reader(self.home, str(cwd))
+        for each in plain:
+            reader.add(each)
+        return Script(tuple(reader.commands), plain, unclear=reader.unclear)
+
+    def reads_only(self, script: Script) -> bool:
+        """Whether it changes nothing and runs nothing but programs that only read."""
+        return bool(script.plain) and all(reading(each) for each in script.plain)
+
+    def environment(self, command: str, cwd: Path) -> Mapping[str, str]:
+        """What a command is given beside the usual: git that only reads runs no program of anybody's
+        settings."""
+        plain = self.parse(command, cwd).plain
+        gits = [each for each in plain if each.words[0] == "git"]
+        quiet = all(reading(each) and "config" not in each.words for each in gits)
+        return QUIET if gits and quiet else {}
 
 
-def _read(command: str, home: str, cwd: str) -> Script:
+def _explained(command: str, home: str, cwd: str) -> tuple[tuple[Simple, ...], str]:
     reader = Reader(home, cwd)
     reader.read(command)
-    commands = tuple(reader.commands)
-    return Script(commands, reader.unclear, tuple(map(reads_only, commands)), plain_paths(commands, "read"), plain_paths(commands, "write"))
+    return tuple(reader.commands), reader.unclear
 
 
-_parse, _parse_long = lru_cache(maxsize=256)(_read), lru_cache(maxsize=4)(_read)  # a long one may come to many megabytes
+_read = lru_cache(maxsize=256)(_explained)
+_read_long = lru_cache(maxsize=4)(_explained)  # one may come to many megabytes

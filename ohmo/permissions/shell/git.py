@@ -1,132 +1,172 @@
-"""What git would do: read only, or run another program on the side."""
+"""What git would do: only read, or run a program of the caller's choice."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
+from functools import cache
 
-from ohmo.permissions.patterns import word_set
+from ohmo.permissions.shell.options import Given, Options, given, options_of
+from ohmo.permissions.shell.readings import Reading
+from ohmo.permissions.shell.script import Simple
 
-_FREE = word_set(
-    """status log show diff shortlog blame annotate describe rev-parse rev-list ls-files ls-tree cat-file name-rev merge-base
-        cherry whatchanged count-objects show-ref for-each-ref var version help check-ignore check-attr diff-tree diff-index
-        diff-files grep"""
-)
-_BAD_LONG = word_set(
-    "output ext-diff textconv open-files-in-pager upload-pack exec filters no-index help web man info delete move copy edit-description"
-)
-_NO_ABBREVIATION = word_set("text")  # options of their own
-_SAFE_GLOBALS = word_set("--no-pager --no-optional-locks --literal-pathspecs -P")
+_CHANGES = """-pszwbRaMCqcU: -S: -G:
+    --patch --no-patch --stat? --shortstat --numstat --name-only --name-status --summary --raw
+    --abbrev? --unified: --ignore-all-space --ignore-space-change --ignore-blank-lines --color?
+    --no-color --word-diff? --minimal --patience --histogram --find-renames? --no-renames
+    --diff-filter: --relative? --check --full-index --text --exit-code --quiet --compact-summary
+    --dirstat? --pickaxe-regex --pickaxe-all --cached --staged --merge-base --no-ext-diff
+    --no-textconv --function-context --no-prefix"""
+_HISTORY = f"""{_CHANGES} -giEFPhtm -n: -# -L: --oneline --graph --all --decorate?
+    --no-decorate --branches? --tags? --remotes? --max-count: --skip: --since: --after: --until:
+    --before: --author: --committer: --grep: --all-match --invert-grep --merges --no-merges
+    --first-parent --reverse --follow --date: --pretty? --format: --left-right --cherry-pick
+    --topo-order --date-order --no-walk --source --simplify-by-decoration --abbrev-commit
+    --no-abbrev-commit --walk-reflogs --regexp-ignore-case --boundary --ancestry-path --count"""
+# verb | options; operands are revisions and paths of the repository
+_VERBS = f"""
+status        | -sbzuv -u? --short --branch --porcelain? --long --untracked-files? --ignored?
+              |   --show-stash --no-renames --ahead-behind --no-ahead-behind
+log           | {_HISTORY}
+show          | {_HISTORY}
+whatchanged   | {_HISTORY}
+reflog        | {_HISTORY}
+rev-list      | {_HISTORY} --objects
+diff          | {_CHANGES}
+shortlog      | -sneh --summary --numbered --email --since: --until: --no-merges --all
+blame         | -wslectpfnM? -C? -L: --porcelain --line-porcelain --date: --since: --root --abbrev:
+annotate      | -wsl -L:
+rev-parse     | -q --abbrev-ref? --short? --show-toplevel --git-dir --verify --is-inside-work-tree
+              |   --symbolic-full-name --show-prefix --show-cdup --is-bare-repository --all
+ls-files      | -cdmosukztv --cached --deleted --modified --others --stage --unmerged --ignored
+              |   --exclude-standard --directory --full-name --error-unmatch --eol
+ls-tree       | -drtlz --name-only --name-status --long --full-name --full-tree --abbrev?
+cat-file      | -petsv
+describe      | --tags --all --always --long --abbrev: --match: --exclude: --exact-match --first-parent
+name-rev      | --name-only --tags --all --always
+merge-base    | -a --all --is-ancestor --fork-point --octopus
+cherry        | -v --abbrev?
+count-objects | -vH --verbose --human-readable
+show-ref      | -dhqs --head --heads --tags --verify --hash? --abbrev? --dereference --quiet
+for-each-ref  | --count: --sort: --format: --points-at: --merged? --no-merged? --contains?
+check-ignore  | -vqn --verbose --quiet --no-index --non-matching
+grep          | -acEeFGhHiIlLnopPqvwWz -e: -f@ -A: -B: -C: -m: -# --count --files-with-matches
+              |   --files-without-match --ignore-case --line-number --word-regexp --break --heading
+              |   --extended-regexp --fixed-strings --perl-regexp --basic-regexp --name-only
+              |   --only-matching --invert-match --cached --max-depth: --show-function --all-match
+              |   --function-context --text --quiet --color? --no-color --column --max-count:
+branch        | -alrvqi --all --list --remotes --show-current --contains? --no-contains? --merged?
+              |   --no-merged? --sort: --format: --points-at: --verbose --color? --no-color --column?
+tag           | -il -n? --list --contains? --no-contains? --merged? --no-merged? --points-at: --sort:
+              |   --format: --column?
+remote        | -v --verbose
+stash         | {_CHANGES} --oneline -#
+worktree      | -v --porcelain --verbose
+version       | --build-options
+"""
+_FIRST = {"remote": ("get-url",), "stash": ("list", "show"), "worktree": ("list",), "reflog": ("show",)}
+_BARE = ("remote", "reflog")  # verbs that show something also without a word behind them
+_LISTS = ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
+_CONFIG_KEY = re.compile(r"(?:user|core|init|branch|remote|push|pull)\.[\w./-]+")
+_CONFIG_FORMS = (("--get",), ("get",), ("--get-all",), ())
+_WHERE = ("--global", "--local", "--system")
 # Settings whose value git runs, or that let somebody else say what runs.
 _PROGRAMS = re.compile(
-    r"alias\..*|core\.(pager|sshcommand|editor|fsmonitor|hookspath|gitproxy|askpass|alternaterefscommand|attributesfile|worktree)"
-    r"|pager\..*|sequence\.editor|gpg\..*program|diff\.external|diff\..*\.(command|textconv)|(diff|merge)tool\..*|merge\..*\.driver"
-    r"|filter\..*|credential\..*helper|interactive\.difffilter|init\.templatedir|protocol\..*allow|remote\..*\.(vcs|uploadpack|receivepack)"
-    r"|include(if\..*)?\.path|uploadpack\..*|sendemail\..*|browser\..*|man\..*|trailer\..*\.(command|cmd)|submodule\..*\.update|url\..*",
+    r"alias\..*|core\.(pager|sshcommand|editor|fsmonitor|hookspath|gitproxy|askpass|worktree"
+    r"|alternaterefscommand|attributesfile)|pager\..*|sequence\.editor|gpg\..*program"
+    r"|diff\.external|diff\..*\.(command|textconv)|(diff|merge)tool\..*|merge\..*\.driver"
+    r"|filter\..*|credential\..*helper|interactive\.difffilter|init\.templatedir|url\..*"
+    r"|protocol\..*allow|remote\..*\.(vcs|uploadpack|receivepack)|include(if\..*)?\.path"
+    r"|uploadpack\..*|sendemail\..*|browser\..*|man\..*|trailer\..*\.(command|cmd)"
+    r"|submodule\..*\.update",
     re.IGNORECASE,
 )
-_RUNS = ("upload-pack", "receive-pack", "exec", "ext-diff", "open-files-in-pager", "extcmd", "tool", "output", "template", "config")
-# Letters that name a program or a setting; in one word with others, and with their value, too. Before the verb -c and its like always do.
-_RUNS_SHORT = {"": r"-\w*[Ocux]", "clone": r"-\w*[cu]", "ls-remote": r"-\w*u", "rebase": r"-\w*x", "difftool": r"-\w*x", "grep": r"-\w*O"}
 
 
-def git_reads_only(arguments: tuple[str, ...]) -> bool:
-    """Whether git changes nothing and runs nothing: git takes a long option by its first letters, and short ones in one word."""
-    at = 0
-    while at < len(arguments) and arguments[at].startswith("-"):
-        if arguments[at] == "-C":
-            at += 2
-        elif arguments[at] in _SAFE_GLOBALS:
+@cache
+def _options() -> Mapping[str, Options]:
+    verbs: dict[str, str] = {}
+    verb = ""
+    for line in re.split(r"\n(?=[a-z-]* +\|)", _VERBS.strip()):
+        first, _, options = line.partition("|")
+        verb = first.strip() or verb
+        verbs[verb] = f"{verbs.get(verb, '')} {options}"
+    return {each: options_of(options) for each, options in verbs.items()}
+
+
+def git_reading(command: Simple) -> Reading | None:
+    """What git looks at when it changes nothing, runs nothing else and asks nobody; None when that
+    is not known."""
+    words = command.words
+    at = 1
+    folder = "."
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] == "-C" and at + 1 < len(words) and folder == ".":
+            folder = words[at + 1]
             at += 1
-        else:
-            return arguments[at:] == ("--version",)
-    if at >= len(arguments):
-        return False
-    verb, rest = arguments[at], arguments[at + 1 :]
-    if any(_writes(verb, word) for word in _before_paths(rest)) and not (verb == "ls-files" and "-o" in rest):
-        return False
-    if verb in _FREE:
-        return not (verb == "var" and rest != ("-l",)) and verb != "help"
-    return _verb(verb, rest)
+        elif words[at] not in ("--no-pager", "-P", "--no-optional-locks"):
+            return Reading("names") if words[at:] == ("--version",) else None
+        at += 1
+    verb = words[at] if at < len(words) else ""
+    if verb == "config":
+        return Reading("names", (folder,)) if reads_setting(words[at + 1 :]) else None
+    options = _options().get(verb)
+    rest = words[at + 1 :]
+    parsed = given(options, rest, 0) if options is not None else None
+    if parsed is None or not _shows(verb, rest, parsed):
+        return None
+    operands = [rest[each] for each in parsed.operands]
+    if any(each.startswith(":") and not each.startswith((":!", ":^")) for each in operands):
+        return None
+    if any("%G" in value or "signature" in value for _, value in parsed.options):
+        return None  # runs gpg
+    if verb == "grep" and not parsed.has("-e", "-f"):
+        operands = operands[1:]
+    paths = [path for each in operands for path in _paths(each)]
+    files = parsed.values("-f")
+    kind = "trees" if verb == "grep" else "names"
+    below = [path if path[:1] == "/" or folder == "." else f"{folder}/{path}" for path in paths]
+    return Reading(kind, (folder, *below, *files), repository=folder)
 
 
-def _before_paths(words: tuple[str, ...]) -> Iterable[str]:
-    return words[: words.index("--")] if "--" in words else words
+def _shows(verb: str, words: tuple[str, ...], parsed: Given) -> bool:
+    """Whether a verb that can also change something only shows it. ``words``: behind the verb."""
+    if verb in ("branch", "tag"):
+        return not parsed.operands or parsed.has(*_LISTS) or (verb == "tag" and parsed.has("-l"))
+    if verb in _FIRST:
+        return words[:1] in [(first,) for first in _FIRST[verb]] or (verb in _BARE and not parsed.operands)
+    return True
 
 
-def _writes(verb: str, word: str) -> bool:
-    if word.startswith("--"):
-        given = word[2:].partition("=")[0]
-        if given in _NO_ABBREVIATION and verb != "cat-file":
-            return False
-        return len(given) > 1 and any(bad.startswith(given) for bad in _BAD_LONG) and given not in ("he", "in")
-    if verb == "grep":
-        return re.match(r"-\w*O", word) is not None
-    return re.match(r"-[oO]", word) is not None
+def _paths(operand: str) -> tuple[str, ...]:
+    """A revision, a path, or both: ``HEAD:a/b``."""
+    _, colon, path = operand.partition(":")
+    if colon and path and not operand.startswith(":"):
+        return (operand, path)
+    return (operand.lstrip(":!^") or ".",)
 
 
-def _verb(verb: str, rest: tuple[str, ...]) -> bool:
-    match verb:
-        case "branch":
-            return _branch(rest)
-        case "tag":
-            return not rest or (
-                rest[0] in ("-l", "--list", "-n")
-                and not any(re.match(r"-[a-zA-Z]*[adfsmFu]|--(d|f|si|e|a|m|fi|lo|cl)", word) for word in rest)
-            )
-        case "remote":
-            return rest in ((), ("-v",), ("--verbose",)) or rest[:1] == ("get-url",)
-        case "config":
-            forms = ("--get", "--get-all", "--list", "-l", "get", "list")
-            return rest[:1] != () and rest[0] in forms and not any(re.match(r"--(e|ad|rep|un|rem|ren)|-e", word) for word in rest)
-        case "stash":
-            return rest[:1] in (("list",), ("show",))
-        case "reflog":
-            return not rest or rest[0] == "show" or rest[0].startswith("-")
-        case "worktree" | "notes":
-            return rest[:1] in (("list",), ("status",))
-        case "submodule":
-            return rest[:1] == ("status",)
-        case _:
-            return False
-
-
-def _branch(rest: tuple[str, ...]) -> bool:
-    if not rest:
-        return True
-    first = re.fullmatch(
-        r"-[avrl]+|--(list|all|remotes|show-current|merged|no-merged|contains|sort=.*|format=.*|points-at)", rest[0], re.DOTALL
-    )
-    if first is None or any(re.match(r"-\w*[dDmMcCuft]|--(d|m(?!erged)|cop|set|uns|e|fo(?!rmat)|cr|tr)", word) for word in rest):
-        return False
-    named = any(not word.startswith("-") for word in rest)
-    return not named or rest[0] in ("--list", "-l", "--merged", "--no-merged", "--contains", "--points-at")
+def reads_setting(words: tuple[str, ...]) -> bool:
+    """``git config`` with these words shows one setting that is no secret."""
+    rest = words[1:] if words[:1] and words[0] in _WHERE else words
+    return rest[:-1] in _CONFIG_FORMS and rest != () and _CONFIG_KEY.fullmatch(rest[-1]) is not None
 
 
 def git_runs(words: tuple[str, ...]) -> str:
-    """The setting by which git runs a program of the caller's choice; "" for none. ``words`` without ``git`` itself."""
+    """The setting by which git runs a program of the caller's choice; "" for none. ``words`` without
+    ``git`` itself."""
     for at, word in enumerate(words):
         value = words[at + 1] if at + 1 < len(words) else ""
         if word in ("-c", "--config-env", "--config") and _PROGRAMS.fullmatch(value.partition("=")[0]):
             return value.partition("=")[0]
-        if (setting := re.match(r"(?:--config-env=|--config=|-c)([\w.-]+)", word)) is not None and _PROGRAMS.fullmatch(setting[1]):
+        setting = re.match(r"(?:--config-env=|--config=|-c)([\w.-]+)", word)
+        if setting is not None and _PROGRAMS.fullmatch(setting[1]):
             return setting[1]
         if word.startswith("ext::") or "=ext::" in word:
             return "ext::"
     if "config" in words:
-        after = [word for word in words[words.index("config") + 1 :] if not word.startswith("-") and word not in ("set", "get", "unset")]
+        after = [word for word in words[words.index("config") + 1 :] if not word.startswith("-")]
+        after = [word for word in after if word not in ("set", "get", "unset")]
         if len(after) > 1 and _PROGRAMS.fullmatch(after[0]):
             return after[0]
     return ""
-
-
-def git_goes_further(words: tuple[str, ...]) -> bool:
-    """Whether options lead further than the verb says: a rule for ``git fetch:*`` does not mean ``git fetch --upload-pack=rm``."""
-    letters = _RUNS_SHORT.get(words[0] if words and not words[0].startswith("-") else "")
-    for word in words:
-        given = word[2:].partition("=")[0] if word.startswith("--") else ""
-        if len(given) > 1 and any(each.startswith(given) for each in _RUNS):
-            return True
-        if "ext::" in word or (letters is not None and re.match(letters, word)):
-            return True
-    return False

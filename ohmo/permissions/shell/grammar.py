@@ -1,4 +1,5 @@
-"""Reads a shell command with tree-sitter's bash grammar and lists every simple command in it."""
+"""Reads a shell command that is not plain with tree-sitter's bash grammar and lists every simple
+command in it, as far as that can be told. What it finds may forbid or ask; it frees nothing."""
 
 from __future__ import annotations
 
@@ -10,24 +11,21 @@ from tree_sitter import Node
 
 from channels.record import record
 from ohmo.permissions.patterns import ANY, known, word_set
-from ohmo.permissions.shell.scope import Scope
+from ohmo.permissions.shell.scope import MOST, Scope
 from ohmo.permissions.shell.script import Redirect, Simple
-from ohmo.permissions.shell.sums import plain_variable, sure_expansion, sure_sum, sure_test
-from ohmo.permissions.shell.tree import ASSIGNING, TooSlow, assigned_below, below, changes_folder, joined_lines, overlooked, parsed, torn
+from ohmo.permissions.shell.tree import ASSIGNING, TooSlow, assigned_below, changes_folder, parsed
 from ohmo.permissions.shell.words import PRIVATE, Words
-from ohmo.permissions.shell.wrappers import Inner, inner_commands, transparent
+from ohmo.permissions.shell.wrappers import Inner, inner_commands
 
 _MOST_DEPTH = 15  # commands inside commands
-_SIMPLE = re.compile(r"[\w\s./;|&<>=:,@%+'\"-]*")
-_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
+_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")  # the grammar takes "$a$b/c" for two words
 _MOST_COMMANDS = 20_000
-_SUM = "(("  # the name of what may run commands while bash computes
-_RANGES = re.compile(rb"for\s+\w+\s+in\s+(?:-?\d+\s+|\{-?\d+\.\.-?\d+(?:\.\.-?\d+)?\}\s*)+(?:;|\n|do)")
 _HARMLESS_OUTPUT = word_set("date nproc id whoami hostname uname wc mktemp arch tty")
 _BLOCKS = frozenset(
     {"program", "compound_statement", "do_group", "if_statement", "elif_clause", "else_clause", "list", "subshell", "variable_assignments"}
 )
 _LOOPS = frozenset({"while_statement", "for_statement", "c_style_for_statement", "case_statement", "case_item", "negated_command"})
+_VALUES = frozenset({"word", "variable_name", "number", "string", "raw_string", "concatenation", "simple_expansion", "expansion"})
 
 
 @record
@@ -45,38 +43,35 @@ class Reader:
     def __init__(self, home: str, cwd: str) -> None:
         self.commands: list[Simple] = []
         self.unclear = ""
-        self._home, self._cwd = home, cwd
-        self._words = Words(self._substitution, self._unsure)
+        self._home = home
+        self._cwd = cwd
+        self._words = Words(self._substitution)
         self._depth = 0
 
-    def read(self, text: str, scope: Scope | None = None, *, wrapped: bool = False) -> None:
+    def add(self, simple: Simple) -> None:
+        """A command of a plain line, and what it runs."""
+        stdin = "text" if any(redirect.kind == "read" for redirect in simple.redirects) else simple.stdin
+        self._add(simple.words, Scope(self._home, simple.cwds), _Around(simple.redirects, stdin))
+
+    def read(self, text: str, scope: Scope | None = None) -> None:
         if PRIVATE.search(text):
             self.unclear = "it holds private-use characters"
             return
         if self._depth >= _MOST_DEPTH:
             self.unclear = "commands inside commands too deep"
             return
-        before = len(self.commands)
         self._depth += 1
         try:
-            self._node(self._parsed(joined_lines(text)), scope or Scope(self._home, (self._cwd,)), _Around())
+            root = parsed(_VARIABLE.sub(r"${\1}", text.replace("\\\n", "")))
+            if root.has_error:
+                self.unclear = self.unclear or "the shell grammar cannot read it"
+            self._node(root, scope or Scope(self._home, (self._cwd,)), _Around())
         except TooSlow:
             self.unclear = "the shell grammar takes too long to read it"
         except RecursionError:
             self.unclear = "nested too deep"
         finally:
             self._depth -= 1
-        if wrapped:
-            self.commands[before:] = [replace(each, wrapped=True) for each in self.commands[before:]]
-
-    def _parsed(self, source: str) -> Node:
-        root = parsed(source)
-        if not _SIMPLE.fullmatch(source) and torn(root):  # "$a$b/c" comes back as two words; "${a}${b}/c" does not
-            root = parsed(_VARIABLE.sub(r"${\1}", source))
-            self.unclear = self.unclear or ("the shell grammar cannot read it" if torn(root) else "")
-        if root.has_error:
-            self.unclear = self.unclear or "the shell grammar cannot read it"
-        return root
 
     def _node(self, node: Node, scope: Scope, around: _Around) -> None:
         kind = node.type
@@ -91,7 +86,7 @@ class Reader:
             self._assignment(node, scope)
             self._add((), scope, around, (self._assigned_name(node),))
         elif kind == "compound_statement" and (node.text or b"").startswith(b"(("):
-            self._words.computed(node, scope)
+            self._words.visit(node, scope)
             self._add((":",), scope, around)
         elif kind in _BLOCKS:
             inside = scope.copy() if kind == "subshell" else scope
@@ -105,9 +100,7 @@ class Reader:
         if kind in ("declaration_command", "unset_command"):
             self._declaration(node, scope, around)
         elif kind == "test_command":
-            if not sure_test(node, scope, self._words.outputs(node, scope)):
-                self._unsure((node.text or b"").decode("utf-8", "replace"), scope)
-            self._expansions(node, scope)
+            self._words.visit(node, scope)
             self._add(("test",), scope, around)
         elif kind == "function_definition":
             self._function(node, scope, around)
@@ -120,47 +113,20 @@ class Reader:
 
     def _loop(self, node: Node, scope: Scope, around: _Around) -> None:
         """Inside, what the body assigns may have any value: it may run again after a later assignment."""
-        for name, number in assigned_below(node).items():
-            scope.forget(name, number=number)
+        for name in assigned_below(node):
+            scope.forget(name)
         if changes_folder(node):
             scope.cwds = (ANY,)
         if node.type == "for_statement":
             name = node.child_by_field_name("variable")
             values = [value for each in node.children_by_field_name("value") for value in self._words.fields(each, scope)]
-            if name is not None:
-                self._loop_variable((name.text or b"").decode(), values, node, scope, around)
-        if node.type == "c_style_for_statement":
-            self._head(node, scope)
+            if name is not None and 0 < len(values) <= MOST:
+                scope.variables[(name.text or b"").decode()] = tuple(values)
         for child in node.named_children:
-            if child.type in ("word", "variable_name", "number", "string", "raw_string", "concatenation", "simple_expansion", "expansion"):
+            if child.type in _VALUES:
                 self._words.visit(child, scope)
             else:
                 self._node(child, scope, around)
-
-    def _loop_variable(self, name: str, values: list[str], node: Node, scope: Scope, around: _Around) -> None:
-        scope.forget(name)
-        if 0 < len(values) <= 64:
-            scope.variables[name] = tuple(values)
-        if _RANGES.search(node.text or b"") is not None:
-            scope.numbers.add(name)
-        if not plain_variable(name):
-            self._add((), scope, around, (name,))
-
-    def _head(self, node: Node, scope: Scope) -> None:
-        """``for ((i = 0; i < n; i++))``: three sums."""
-        body = node.child_by_field_name("body")
-        for child in node.named_children:
-            if child != body and not sure_sum(child, scope, self._words.outputs(child, scope)):
-                self._unsure((child.text or b"").decode("utf-8", "replace"), scope)
-
-    def _unsure(self, text: str, scope: Scope) -> None:
-        """Something that no rule covers and no mode but full_auto lets through."""
-        self._add((_SUM, text), scope, _Around())
-
-    def _expansions(self, node: Node, scope: Scope) -> None:
-        for each in below(node, frozenset({"expansion"})):
-            if not sure_expansion(each, scope):
-                self._unsure((each.text or b"").decode("utf-8", "replace"), scope)
 
     def _function(self, node: Node, scope: Scope, around: _Around) -> None:
         """A body runs later, with unknown arguments, after anything."""
@@ -169,18 +135,17 @@ class Reader:
         if body is not None:
             self._node(body, inside, around)
         scope.cwds = (ANY,) if changes_folder(node) else scope.cwds
-        self._add(("function",), scope, around, opaque_name=True)
+        self._add(("function",), scope, around)
 
     def _assignment(self, node: Node, scope: Scope) -> None:
         name = self._assigned_name(node)
         value = node.child_by_field_name("value")
         target = node.child_by_field_name("name")
         if target is not None:
-            self._words.visit(target, scope)  # a subscript may run something
+            self._words.visit(target, scope)
         values = self._words.single(value, scope) if value is not None else ("",)
         appended = b"+=" in (node.text or b"").partition(b"=")[0] + b"="
-        number = value is not None and value.type in ("arithmetic_expansion", "number")
-        scope.assign(name, (ANY,) if appended else values, number=number and not appended)
+        scope.assign(name, (ANY,) if appended else values)
 
     @staticmethod
     def _assigned_name(node: Node) -> str:
@@ -252,8 +217,8 @@ class Reader:
         start = next((child for child in node.named_children if child.type == "heredoc_start"), None)
         quoted = start is not None and re.search(rb"['\"\\]", start.text or b"") is not None
         text = (body.text or b"").decode("utf-8", "replace")
-        if not quoted and overlooked(body, text):
-            self.unclear = self.unclear or "the shell grammar cannot read what is to be run inside the here-document"
+        if not quoted and "`" in text:
+            self.unclear = self.unclear or "the shell grammar reads no backquotes in a here-document"
         return text if quoted or not re.search(r"[$`\\]", text) else None
 
     def _command(self, node: Node, scope: Scope, around: _Around, extra: list[Node] | None = None) -> None:
@@ -309,35 +274,25 @@ class Reader:
                 if match := re.match(r"[A-Za-z_]\w*", word):
                     scope.forget(match[0])
 
-    def _add(
-        self, words: tuple[str, ...], scope: Scope, around: _Around, assigned: tuple[str, ...] = (), *, opaque_name: bool = False
-    ) -> None:
+    def _add(self, words: tuple[str, ...], scope: Scope, around: _Around, assigned: tuple[str, ...] = ()) -> None:
         if len(self.commands) >= _MOST_COMMANDS:
             self.unclear = f"more than {_MOST_COMMANDS} commands"
             return
-        simple = Simple(words, scope.cwds, assigned, around.redirects, around.stdin)
-        if opaque_name:
-            self.commands.append(simple)
-            return
-        if words and not known(words[0]):
-            simple = replace(simple, opaque="the program's name is only known when it runs")
         inner = inner_commands(words, around.stdin) if words else []
-        clear = bool(inner) and transparent(words) and bool(inner[0].words)
         opaque = next((each.opaque for each in inner if each.opaque), "")
-        if not clear:
-            self.commands.append(replace(simple, opaque=simple.opaque or opaque) if opaque else simple)
-        if around.heredoc is None and around.stdin == "text" and inner and words and inner[0].code is None and not inner[0].words:
-            self.commands.append(replace(simple, opaque="a shell reads text that is only known when it runs"))
+        if words and not known(words[0]):
+            opaque = "the program's name is only known when it runs"
+        shell = words and inner and inner[0].code is None and not inner[0].words
+        if shell and around.stdin == "text" and around.heredoc is None:
+            opaque = opaque or "a shell reads text that is only known when it runs"
+        self.commands.append(Simple(words, scope.cwds, assigned, around.redirects, around.stdin, opaque))
         for each in inner:
             if each.words:
-                before = len(self.commands)
                 self._inner(each, scope, around, assigned)
-                if not clear:
-                    self.commands[before:] = [replace(one, wrapped=True) for one in self.commands[before:]]
             elif each.code is not None:
-                self.read(each.code, self._scope_of(each, scope), wrapped=True)
+                self.read(each.code, self._scope_of(each, scope))
             elif around.heredoc is not None and not each.opaque:
-                self.read(around.heredoc, scope.copy(), wrapped=True)
+                self.read(around.heredoc, scope.copy())
 
     def _inner(self, inner: Inner, scope: Scope, around: _Around, assigned: tuple[str, ...]) -> None:
         self._depth += 1

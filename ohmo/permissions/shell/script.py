@@ -17,9 +17,10 @@ class Redirect:
 
 @record
 class Simple:
-    """One simple command. ``words`` may hold the wildcards of ``patterns``. ``cwds``: where it may run (a failed ``cd`` is possible).
-    ``assigned``: variables set for it alone. ``stdin``: "text" when a here-document that is judged on its own, "pipe", or "" for none.
-    ``opaque``: why nobody can say what it runs. ``wrapped``: found inside another command (``sudo``, ``xargs``, ``sh -c``)."""
+    """One simple command. ``words`` may hold the wildcards of ``patterns``. ``cwds``: where it may run
+    (a failed ``cd`` is possible), the likeliest last. ``assigned``: variables set for it alone.
+    ``stdin``: "text" when a here-document that is judged on its own, "pipe", or "" for none.
+    ``opaque``: why nobody can say what it runs. ``found``: positions of words that wildcards became."""
 
     words: tuple[str, ...]
     cwds: tuple[str, ...]
@@ -27,7 +28,7 @@ class Simple:
     redirects: tuple[Redirect, ...] = ()
     stdin: Literal["", "pipe", "text"] = ""
     opaque: str = ""
-    wrapped: bool = False
+    found: frozenset[int] = frozenset()
 
     @property
     def name(self) -> str:
@@ -41,24 +42,30 @@ class Simple:
 
 @record
 class Script:
-    """``unclear``: why the grammar could not read it; "" when it could."""
+    """``plain``: the line's own commands when it lies in the plain language, else ``()`` and in
+    ``beyond`` what does not. ``commands``: all that are found, also inside others (``sudo``,
+    ``sh -c``). ``unclear``: why the grammar could not read a line that is not plain."""
 
     commands: tuple[Simple, ...]
-    unclear: str
-    free: tuple[bool, ...]  # which of the commands change nothing
-    reads: tuple[Path, ...] = ()
-    writes: tuple[Path, ...] = ()
+    plain: tuple[Simple, ...] = ()
+    beyond: str = ""
+    unclear: str = ""
 
     @property
-    def read_only(self) -> bool:
-        return not self.unclear and bool(self.free) and all(self.free)
+    def reads(self) -> tuple[Path, ...]:
+        """Files that redirections read, as far as they are known before it runs."""
+        return _targets(self.commands, "read")
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """Files that redirections write."""
+        return _targets(self.commands, "write")
 
 
-def plain_paths(commands: tuple[Simple, ...], kind: Literal["read", "write"]) -> tuple[Path, ...]:
-    """Targets of redirections that are known before it runs."""
+def _targets(commands: tuple[Simple, ...], kind: Literal["read", "write"]) -> tuple[Path, ...]:
     return tuple(
-        Path(command.cwds[0]) / redirect.target
+        Path(command.cwds[-1]) / redirect.target
         for command in commands
         for redirect in command.redirects
-        if redirect.kind == kind and known(redirect.target) and known(command.cwds[0])
+        if redirect.kind == kind and known(redirect.target) and known(command.cwds[-1])
     )

@@ -11,7 +11,6 @@ from tree_sitter import Node
 
 from ohmo.permissions.patterns import ANY, SOME
 from ohmo.permissions.shell.scope import MOST, Scope
-from ohmo.permissions.shell.sums import sure_expansion, sure_subscript, sure_sum
 
 _OPEN, _COMMA, _CLOSE, _SPLIT, _TILDE, _SET, _TES = "\ue010", "\ue011", "\ue012", "\ue013", "\ue014", "\ue015", "\ue016"
 _SETS = re.compile("\ue015[^\ue015\ue016/]+\ue016")
@@ -29,10 +28,10 @@ Inside = Callable[[Node, Scope], tuple[str, ...]]
 
 
 class Words:
-    """``inside`` is called for every command or process substitution met on the way, ``unsure`` for a sum or an expansion that may run commands."""
+    """``inside`` is called for every command or process substitution met on the way."""
 
-    def __init__(self, inside: Inside, unsure: Callable[[str, Scope], None]) -> None:
-        self._inside, self._unsure = inside, unsure
+    def __init__(self, inside: Inside) -> None:
+        self._inside = inside
 
     def fields(self, node: Node, scope: Scope) -> list[str]:
         """The arguments a word becomes: none, one or several."""
@@ -77,10 +76,10 @@ class Words:
                 self._inside(node, scope)
                 return ("/dev/null",)
             case "arithmetic_expansion":
-                self.computed(node, scope)
+                self.visit(node, scope)
                 return (SOME,)
             case "expansion":
-                self._expanded(node, scope)
+                self.visit(node, scope)
                 text = _text(node)
                 return tuple(map(_splittable, scope.value(text[2:-1]))) if re.fullmatch(r"\$\{\w+\}", text) else (ANY,)
             case "$":
@@ -90,43 +89,12 @@ class Words:
                 return (ANY,)
 
     def visit(self, node: Node, scope: Scope) -> None:
-        """Finds substitutions and sums below a node whose own value nobody needs."""
+        """Finds substitutions below a node whose own value nobody needs."""
         for child in node.children:
             if child.type in ("command_substitution", "process_substitution"):
                 self._inside(child, scope)
-            elif child.type == "arithmetic_expansion":
-                self.computed(child, scope)
-            elif child.type == "expansion":
-                self._expanded(child, scope)
-            elif child.type == "subscript":
-                self.subscript(child, scope)
             else:
                 self.visit(child, scope)
-
-    def outputs(self, node: Node, scope: Scope) -> Inside:
-        """Judges all substitutions below once, and answers what each may print."""
-        found: dict[int, tuple[str, ...]] = {}
-        queue = [node]
-        while queue:
-            for child in queue.pop().children:
-                if child.type in ("command_substitution", "process_substitution"):
-                    found[child.start_byte] = self._inside(child, scope)
-                else:
-                    queue.append(child)
-        return lambda each, _: found.get(each.start_byte, (ANY,))
-
-    def computed(self, node: Node, scope: Scope) -> None:
-        if not sure_sum(node, scope, self.outputs(node, scope)):
-            self._unsure(_text(node), scope)
-
-    def subscript(self, node: Node, scope: Scope) -> None:
-        if not sure_subscript(node, scope, self.outputs(node, scope)):
-            self._unsure(_text(node), scope)
-
-    def _expanded(self, node: Node, scope: Scope) -> None:
-        self.visit(node, scope)
-        if not sure_expansion(node, scope):
-            self._unsure(_text(node), scope)
 
     def _string(self, node: Node, scope: Scope) -> tuple[str, ...]:
         text = node.text or b""

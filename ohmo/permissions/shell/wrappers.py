@@ -54,8 +54,6 @@ _CODE = {  # options whose value is shell source: letter, long name
     "script": ("c", "command"),
     "flock": ("c", "command"),
 }
-# They add no power of their own.
-TRANSPARENT = frozenset({"nohup", "time", "timeout", "nice", "ionice", "stdbuf", "command", "builtin", "setsid"})
 WRAPPERS = frozenset(_VALUED) | _SIMPLE | _MULTI | frozenset(_OPERANDS) | frozenset(_CODE)
 _LOADER = re.compile(r"ld-(linux|musl)[\w.-]*")
 _LATER = "$ohmo_later"  # an argument nobody knows yet, inside shell source
@@ -112,12 +110,6 @@ def tails(words: tuple[str, ...]) -> list[tuple[str, ...]]:
         if more < 0:
             break
     return found
-
-
-def transparent(words: tuple[str, ...]) -> bool:
-    """Whether the wrapper adds no power of its own: the system's program, and no option that writes a file."""
-    name = words[0].removeprefix("/usr/bin/").removeprefix("/bin/") if words else ""
-    return name in TRANSPARENT and not (name == "time" and any(word.startswith("-") and word != "-p" for word in words[1:2]))
 
 
 def _after_options(words: tuple[str, ...]) -> tuple[str, ...]:

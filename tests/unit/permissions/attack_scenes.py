@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.unit.permissions.permission_house import House
 
 CANARY = "k4n4ry-0f-0hm0"  # in every secret; whoever prints it has told one
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+RIPGREP = Path(sys.executable).parent  # where the wheel puts rg
 SECRETS = """.ssh/id_rsa .ssh/config .aws/credentials .kube/config .netrc .npmrc .pypirc .git-credentials .gnupg/secring.gpg
     .docker/config.json .config/gh/hosts.yml .bash_history .ohmo/config.yaml .ohmo/ohmo.db .ohmo/.env .ohmo/run/token
     .ohmo/memory/notes.md .ohmo/skills/x.md .ohmo/logs/ohmo.log""".split()
@@ -40,7 +42,9 @@ class Scene:
 
     @property
     def house(self) -> House:
-        return House(self.home, self.work, SensitivePaths(self.home, self.home / ".ohmo"), Shell(self.home))
+        sensitive = SensitivePaths(self.home, self.home / ".ohmo")
+        shell = Shell(self.home, f"{self.path}:{RIPGREP}")
+        return House(self.home, self.work, sensitive, shell)
 
     @property
     def evil(self) -> Path:

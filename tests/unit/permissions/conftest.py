@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from permission_house import House
 
 from ohmo.permissions.paths import SensitivePaths
-from ohmo.permissions.shell import Shell
+from ohmo.permissions.shell import DEFAULT_PATH, Shell
 
 
 @pytest.fixture
@@ -29,7 +31,10 @@ def house(tmp_path: Path) -> House:
     for name in ("a.py", "notes.txt", "private/diary.txt", "public/hello.txt", "src/b.py"):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text("x = 1\n")
+    for words in (("init", "-q"), ("config", "user.name", "ada")):
+        subprocess.run(["git", "-C", str(work), *words], check=True)
     (work / "link").symlink_to(home / ".ssh")
     (work / "innocent.txt").symlink_to(home / ".netrc")
     (work / "up").symlink_to(home)
-    return House(home, work, SensitivePaths(home, home / ".ohmo"), Shell(home))
+    shell = Shell(home, f"{DEFAULT_PATH}:{Path(sys.executable).parent}")
+    return House(home, work, SensitivePaths(home, home / ".ohmo"), shell)

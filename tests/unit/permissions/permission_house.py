@@ -47,6 +47,6 @@ class House:
         grants: Sequence[Grant] = (),
     ) -> Ruling:
         script = self.shell.parse(command, self.work)
-        footprint = Footprint(script.reads, script.writes, (), command, "none" if script.read_only else "once")
+        footprint = Footprint(script.reads, script.writes, (), command, "none" if self.shell.reads_only(script) else "once")
         call = ToolCall("t.1", "Bash", {"command": command}, "")
         return self.policy(allow, ask, deny).rule(call, footprint, self.context(mode, role), grants)

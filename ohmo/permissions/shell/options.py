@@ -1,0 +1,95 @@
+"""Options of a program as a row of a table says them: what is not listed is not known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from channels.record import record
+
+Kind = Literal["", ":", "?", "@"]
+"""A flag; an option with a value; with one that is attached or missing; with a file that is read."""
+
+
+@record
+class Options:
+    """``number``: ``-5`` is an option, too."""
+
+    kinds: Mapping[str, Kind]
+    number: bool = False
+
+
+@record
+class Given:
+    """What a command line comes to: options with their values ("" for a flag), and operands by
+    their positions."""
+
+    options: tuple[tuple[str, str], ...]
+    operands: tuple[int, ...]
+
+    def has(self, *names: str) -> bool:
+        return any(name in names for name, _ in self.options)
+
+    def values(self, *names: str) -> list[str]:
+        return [value for name, value in self.options if name in names]
+
+
+def options_of(text: str) -> Options:
+    """Reads a row: ``-abc`` three flags, ``-n:`` with a value, ``-u?`` perhaps with one attached,
+    ``-vf@`` a flag and an option with a file that is read, ``-#`` a number."""
+    kinds: dict[str, Kind] = {}
+    for token in text.split():
+        name = token.rstrip(":?@")
+        kind: Kind = token[len(name) :]  # pyright: ignore[reportAssignmentType]
+        if name.startswith("--"):
+            kinds[name] = kind
+        else:
+            kinds.update(dict.fromkeys((f"-{letter}" for letter in name[1:]), ""))
+            kinds[f"-{name[-1]}"] = kind
+    return Options(kinds, "-#" in kinds)
+
+
+def given(options: Options, words: Sequence[str], start: int = 1) -> Given | None:
+    """Reads ``words`` from ``start`` as getopt_long(3) does; None for an option that is not listed,
+    also for one that is cut short."""
+    found: list[tuple[str, str]] = []
+    operands: list[int] = []
+    at = start
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if word == "--":
+            operands += range(at, len(words))
+            break
+        if word == "-" or not word.startswith("-"):
+            operands.append(at - 1)
+        elif options.number and re.fullmatch(r"-[0-9]+", word):
+            found.append(("-#", word[1:]))
+        else:
+            for name, attached in _split(options, word):
+                kind = options.kinds.get(name)
+                if kind is None or (kind == "" and attached is not None):
+                    return None
+                value = attached or ""
+                if kind in (":", "@") and attached is None:
+                    if at == len(words):
+                        return None
+                    value = words[at]
+                    at += 1
+                found.append((name, value))
+    return Given(tuple(found), tuple(operands))
+
+
+def _split(options: Options, word: str) -> list[tuple[str, str | None]]:
+    """The options in one word, the last perhaps with what is attached to it."""
+    if word.startswith("--"):
+        name, equals, value = word.partition("=")
+        return [(name, value if equals else None)]
+    found: list[tuple[str, str | None]] = []
+    for at, letter in enumerate(word[1:], 2):
+        name = f"-{letter}"
+        if options.kinds.get(name):  # it takes a value: the rest of the word is that
+            return [*found, (name, word[at:] or None)]
+        found.append((name, None))
+    return found

@@ -1,0 +1,247 @@
+"""The plain language: the part of bash that is read here exactly as bash reads it, and the only
+part that may run unasked.
+
+A line is simple commands between ``|``, ``&&``, ``||``, ``;`` and newlines. A command is words and
+redirections. A word is made of
+
+* letters, digits and ``_ . / : , @ % + = ^ -``; ``#``, ``!`` and ``~`` where bash takes them for
+  themselves; a letter of another script counts as a letter;
+* ``'...'``, and ``"..."`` without ``$``, a backquote or a backslash;
+* ``*`` and ``?``, which become the names on the disk now; ``~`` or ``~/`` at the beginning;
+  ``$HOME`` at the beginning, as a whole word or before ``/``.
+
+``cd FOLDER &&`` may stand first. Everything else (bash(1), "SHELL GRAMMAR", "QUOTING",
+"EXPANSION", "REDIRECTION") is not plain: a person is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from typing import NoReturn
+
+from ohmo.permissions.expand import TooWide, matching_names
+from ohmo.permissions.patterns import word_set
+from ohmo.permissions.shell.script import Redirect, Simple
+
+_LONGEST = 10_000  # characters; nobody reads a longer line at a glance, nor do we
+_MOST_NAMES = 5_000  # that the wildcards of one line become
+# Controls but tab and newline; letters nobody sees (Hangul fillers); halves of characters; the
+# range that marks wildcards elsewhere.
+_STRANGE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u115f\u1160\u3164\uffa0\ud800-\uf8ff]")
+_BLANK = re.compile(r"[ \t]+|(?<![^ \t\n;|&])#[^\n\\]*")
+_OPERATOR = re.compile(r"\|\||&&|[|;\n]")
+_REDIRECT = re.compile(r"(?:(?<![^ \t\n;|&])[012])?(>>|>&|>|<(?![<>&(]))|(&>>?)")
+_DESCRIPTOR = re.compile(r"[12](?=[ \t\n;|&]|$)")
+_BARE = r"[A-Za-z0-9_./:,@%+=^-]"
+_SIMPLE_WORDS = re.compile(rf"(?:{_BARE}++[ \t]++)+")
+_LETTERS = re.compile(rf"{_BARE}+")
+_REVISION = re.compile(r"@\{[A-Za-z0-9]+\}")  # git's; no comma and no dots: no brace expansion
+_QUOTED = re.compile(r"""'([^']*)'|"([^"$`\\]*)\"""")
+_HOME = re.compile(r"\$HOME(?=[/ \t\n;|]|$)")
+_UNSPLIT = re.compile(r"/[A-Za-z0-9_./-]*")
+_END = re.compile(r"[ \t\n;|&]|$")
+_WORD_END = " \t\n;|&<>"
+_OPTION_LIKE = re.compile(r"[\x00-\x7f](?<![A-Za-z0-9_./])")  # how a name must not begin
+_PROGRAM = re.compile(r"[A-Za-z0-9_./+:-]+|\[")
+# bash(1), "RESERVED WORDS", and builtins that change what comes after them
+_NO_PROGRAM = word_set(
+    """if then elif else fi time for in until while do done case esac coproc select function
+        . source alias unalias enable exec eval trap set shopt export declare typeset local
+        readonly unset read mapfile readarray let getopts hash bind complete compopt builtin pushd
+        popd dirs return break continue shift wait exit logout suspend"""
+)
+
+
+class NotPlain(Exception):
+    """The line does not lie in the plain language; the text names what does not."""
+
+
+def read_plain(text: str, home: str, cwd: str) -> tuple[Simple, ...]:
+    """The commands of a line in their order, each with exactly the words that bash would give it.
+    ``cwd`` absolute. Looks at the disk for wildcards. Raises NotPlain."""
+    return _Reader(text, home, cwd).commands()
+
+
+class _Reader:
+    def __init__(self, text: str, home: str, cwd: str) -> None:
+        self._text = text
+        self._home = home
+        self._cwds = (cwd,)
+        self._at = 0
+        self._left = _MOST_NAMES
+        self._globbed = False
+        self._goes_on_after_failure = False
+
+    def commands(self) -> tuple[Simple, ...]:
+        if len(self._text) > _LONGEST:
+            _no(f"more than {_LONGEST} characters")
+        if (strange := _STRANGE.search(self._text)) is not None:
+            _no(f"the character {strange[0]!a}")
+        found: list[Simple] = []
+        self._skip(lines=True)
+        piped = False
+        while self._at < len(self._text):
+            command = self._command(piped=piped)
+            operator = self._operator()
+            if command.words[0] == "cd":
+                if found or operator not in ("&&", "") or command.redirects:
+                    _no("a cd that is not the beginning (cd FOLDER && ...)")
+                self._cwds = (*self._cwds, self._folder(command))
+            found.append(command)
+            piped = operator == "|"
+        if not found:
+            _no("no command")
+        if self._goes_on_after_failure:
+            if len(self._cwds) > 1 and self._globbed:
+                _no("wildcards in a folder that is only known when it runs")
+            return tuple(found)
+        return tuple(replace(each, cwds=each.cwds[-1:]) for each in found)
+
+    def _skip(self, *, lines: bool) -> None:
+        """Blanks and comments, and with ``lines`` what ends lines."""
+        while self._at < len(self._text):
+            blank = _BLANK.match(self._text, self._at)
+            if blank is not None:
+                self._at = blank.end()
+            elif lines and self._text[self._at] == "\n":
+                self._at += 1
+            else:
+                return
+
+    def _operator(self) -> str:
+        """What stands between two commands; "" at the end of the text."""
+        operator = _OPERATOR.match(self._text, self._at)
+        if operator is None:
+            return ""
+        self._at = operator.end()
+        self._skip(lines=True)
+        if operator[0] in ("|", "&&", "||") and self._at == len(self._text):
+            _no(f"nothing behind {operator[0]}")
+        self._goes_on_after_failure |= operator[0] in (";", "\n", "||")
+        return operator[0]
+
+    def _command(self, *, piped: bool) -> Simple:
+        words: list[str] = []
+        found: set[int] = set()
+        redirects: list[Redirect] = []
+        while True:
+            self._skip(lines=False)
+            if (simple := _SIMPLE_WORDS.match(self._text, self._at)) is not None:
+                words += simple[0].split()
+                self._at = simple.end()
+            elif self._at == len(self._text) or _OPERATOR.match(self._text, self._at):
+                break
+            elif (redirect := _REDIRECT.match(self._text, self._at)) is not None:
+                redirects += self._redirect(redirect)
+            else:
+                names = self._word()
+                if isinstance(names, list):
+                    found.update(range(len(words), len(words) + len(names)))
+                    words += names
+                else:
+                    words.append(names)
+        if not words:
+            _no("a place without a command")
+        if 0 in found or not _PROGRAM.fullmatch(words[0]) or words[0] in _NO_PROGRAM:
+            _no(f"{words[0][:80]!r} where a program stands")
+        return Simple(tuple(words), self._cwds, redirects=tuple(redirects), stdin="pipe" if piped else "", found=frozenset(found))
+
+    def _redirect(self, operator: re.Match[str]) -> list[Redirect]:
+        self._at = operator.end()
+        sign = operator[1] or operator[2]
+        if sign == ">&":
+            descriptor = _DESCRIPTOR.match(self._text, self._at)
+            if descriptor is None:
+                _no(">& to something else than 1 or 2")
+            self._at = descriptor.end()
+            return []
+        self._skip(lines=False)
+        target = self._word()
+        if isinstance(target, list) or not target:
+            _no(f"{sign} to what is only known when it runs")
+        return [Redirect("read" if sign == "<" else "write", target)]
+
+    def _word(self) -> str | list[str]:
+        """One word, or the names that its wildcards match now."""
+        start = self._at
+        parts: list[str] = []
+        wild = False
+        while self._at < len(self._text) and self._text[self._at] not in _WORD_END:
+            part, is_wild = self._part(first=self._at == start)
+            wild |= is_wild
+            parts.append(part if is_wild else re.sub(r"[*?\\]", r"\\\g<0>", part))
+        raw = self._text[start : self._at]
+        if not raw or (raw.isdecimal() and self._text[self._at : self._at + 1] in ("<", ">")):
+            _no(repr(self._text[start : start + 20]))
+        pattern = "".join(parts)
+        names = self._names(pattern) if wild else []
+        return names or re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
+
+    def _part(self, *, first: bool) -> tuple[str, bool]:
+        """A piece of a word, and whether it is a wildcard."""
+        text = self._text
+        at = self._at
+        piece = _LETTERS.match(text, at) or _REVISION.match(text, at)
+        if piece is not None:
+            self._at = piece.end()
+            return piece[0], False
+        if (quoted := _QUOTED.match(text, at)) is not None:
+            self._at = quoted.end()
+            return quoted[1] if quoted[1] is not None else quoted[2], False
+        self._at += 1
+        char = text[at]
+        if char in "*?":
+            return char, True
+        if char == "~":
+            return self._tilde(first=first), False
+        if char == "!" or (char == "#" and not first) or (not char.isascii() and char.isalnum()):
+            return char, False
+        if char in "[]" and first and _END.match(text, self._at):  # a word of its own: test(1)
+            return char, False
+        variable = _HOME.match(text, at) if first else None
+        if variable is None:
+            _no(repr(char))
+        self._at = variable.end()
+        return self._of_home(), False
+
+    def _tilde(self, *, first: bool) -> str:
+        """``HEAD~1`` is itself; ``a=~/x`` would be expanded as if it were an assignment."""
+        if not first:
+            return _no("~ behind = or :") if self._text[self._at - 2] in "=:" else "~"
+        if self._text[self._at : self._at + 1] != "/" and not _END.match(self._text, self._at):
+            _no("~ before a name")
+        return self._of_home()
+
+    def _of_home(self) -> str:
+        return self._home if _UNSPLIT.fullmatch(self._home) else _no("a home that bash would split")
+
+    def _names(self, pattern: str) -> list[str]:
+        """bash(1), "Pathname Expansion"; [] when nothing matches and the word stays as it is."""
+        self._globbed = True
+        try:
+            names = matching_names(pattern, self._cwds[-1], self._left)
+        except TooWide:
+            _no("wildcards that match more than can be looked at")
+        self._left -= len(names)
+        for name in names:
+            if _OPTION_LIKE.match(name):
+                _no(f"a wildcard that becomes {name[:80]!r}")
+        return names
+
+    def _folder(self, command: Simple) -> str:
+        """Where ``cd`` leads. bash goes back through ``..`` by names and every other program by the
+        disk; both have to agree."""
+        if len(command.words) != 2 or command.found or command.words[1][:1] in ("-", ""):
+            _no("a cd without one plain folder")
+        goal = f"{command.cwds[0]}/{command.words[1]}"
+        if command.words[1].startswith("/"):
+            goal = command.words[1]
+        if os.path.realpath(os.path.normpath(goal)) != os.path.realpath(goal):
+            _no("a cd through a link and back")
+        return os.path.realpath(goal)
+
+
+def _no(what: str) -> NoReturn:
+    raise NotPlain(what)

@@ -1,0 +1,323 @@
+"""Programs that only read: a table of their options and of what they open. Whatever is not in it
+asks. Sources: the programs' manual pages (GNU coreutils, findutils, grep, ripgrep, util-linux)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Literal
+
+from channels.record import record
+from ohmo.permissions.patterns import word_set
+from ohmo.permissions.shell.git import git_reading
+from ohmo.permissions.shell.options import Given, Options, given, options_of
+from ohmo.permissions.shell.readings import Reading
+from ohmo.permissions.shell.script import Simple
+from ohmo.permissions.shell.scripts import awk_only_prints, jq_only_reads, sed_only_prints
+
+Operands = Literal["files", "names", "file", "text", "none", "pattern", "sed", "awk", "jq"]
+"""``files``: their content is read, ``file``: of one, ``names``: they are looked at, ``text``: they
+are no paths, ``pattern``: the first is none; the others: the first is a script."""
+
+# program | operands | options. A program after which "." stands takes the folder it is in for none.
+_TABLE = """
+cat        | files   | -AbeEnstTuv --number --number-nonblank --show-all --squeeze-blank
+tac        | files   | -br -s:
+head       | files   | -qvz -n: -c: --lines: --bytes: --quiet --verbose -#
+tail       | files   | -qvz -n: -c: --lines: --bytes: --quiet --verbose -#
+wc         | files   | -clmwL --lines --words --bytes --chars --max-line-length
+nl         | files   | -p -b: -n: -w: -s: -v: -i:
+cut        | files   | -snz -d: -f: -c: -b: --delimiter: --fields: --characters: --complement
+           |         |   --output-delimiter: --only-delimited
+sort       | files   | -bdfghinMrVcCmsuz -k: -t: --key: --field-separator: --reverse --unique
+           |         |   --numeric-sort --human-numeric-sort --version-sort --ignore-case --stable
+uniq       | file    | -cdDiuz -f: -s: -w: --count --repeated --unique --ignore-case --skip-fields:
+tr         | text    | -cCdst --delete --squeeze-repeats --complement --truncate-set1
+paste      | files   | -sz -d: --delimiters: --serial
+join       | files   | -iz -t: -1: -2: -j: -o: -a: -v: -e: --header --nocheck-order
+comm       | files   | -123iz --nocheck-order --total --output-delimiter:
+fold       | files   | -bs -w: --width: --spaces
+fmt        | files   | -cstu -w: -p: --width:
+expand     | files   | -i -t: --tabs:
+unexpand   | files   | -a -t: --all
+column     | files   | -texJ -s: -o: -c: -N: -R: -H: --table --separator: --output-separator:
+rev        | files   |
+od         | files   | -abcdfilosxv -A: -t: -j: -N: -w?
+hexdump    | files   | -bcCdosxv -n: -s: -e:
+base64     | file    | -di -w: --decode --wrap: --ignore-garbage
+base32     | file    | -di -w: --decode --wrap:
+strings    | files   | -afw -n: -t: -e: --bytes: --radix: --encoding: -#
+md5sum     | files   | -btz --tag
+sha1sum    | files   | -btz --tag
+sha256sum  | files   | -btz --tag
+sha512sum  | files   | -btz --tag
+b2sum      | files   | -btz -l: --tag
+shasum     | files   | -bt -a: --algorithm:
+cksum      | files   | -a:
+cmp        | files   | -bls -n: -i: --print-bytes --verbose --quiet --silent --bytes:
+diff       | files   | -abBcdeEinNpqstTuwyZ -U: -C: -W: --unified? --context? --brief --color?
+           |         |   --side-by-side --width: --suppress-common-lines --ignore-all-space
+           |         |   --ignore-space-change --ignore-blank-lines --ignore-case --label: --text
+           |         |   --report-identical-files --strip-trailing-cr --minimal --new-file
+iconv      | files   | -cs -f: -t: --from-code: --to-code:
+grep       | pattern | -abcEFGhHiIlLnoPqrsTUvwxyzZ -e: -f@ -m: -A: -B: -C: -# --regexp: --file@
+           |         |   --recursive --include: --exclude: --exclude-dir: --color? --colour? --count
+           |         |   --ignore-case --no-ignore-case --line-number --files-with-matches
+           |         |   --files-without-match --only-matching --word-regexp --line-regexp
+           |         |   --invert-match --extended-regexp --fixed-strings --basic-regexp
+           |         |   --perl-regexp --no-messages --quiet --silent --max-count: --text --null
+           |         |   --after-context: --before-context: --context: --with-filename
+           |         |   --no-filename --byte-offset --binary-files: --label: --initial-tab
+rg .       | pattern | -acFhHiIlnNoPpqsSuUvwx0. -e: -f@ -g: -t: -T: -A: -B: -C: -m: -M: -d: -j: -r:
+           |         |   -E: --regexp: --file@ --glob: --iglob: --type: --type-not: --type-list
+           |         |   --after-context: --before-context: --context: --max-count: --max-columns:
+           |         |   --max-depth: --files --files-with-matches --files-without-match --count
+           |         |   --count-matches --hidden --no-ignore --no-ignore-vcs --no-config --json
+           |         |   --ignore-case --smart-case --case-sensitive --fixed-strings --stats
+           |         |   --word-regexp --line-regexp --invert-match --only-matching --multiline
+           |         |   --multiline-dotall --pcre2 --line-number --no-line-number --column
+           |         |   --with-filename --no-filename --heading --no-heading --color: --colors:
+           |         |   --sort: --sortr: --trim --vimgrep --passthru --replace: --quiet --text
+           |         |   --no-messages --pretty --null --max-filesize: --unrestricted --crlf
+ls .       | names   | -aAbBcCdfFgGhiIklmnNopqQrRsStTuUvwxXZ1 -I: -w: -T: --all --almost-all
+           |         |   --color? --human-readable --recursive --reverse --size --inode --sort:
+           |         |   --time: --time-style: --full-time --group-directories-first --directory
+           |         |   --classify? --numeric-uid-gid --no-group --si --ignore: --hide: --format:
+stat       | names   | -ftx -c: --format: --printf: --terse --file-system
+file       | names   | -bi0N --brief --mime --mime-type --mime-encoding --no-pad -F:
+du .       | names   | -0abchkmsSx -d: -B: -t: --all --total --human-readable --max-depth: --si
+           |         |   --summarize --apparent-size --exclude: --threshold: --one-file-system --time?
+df         | names   | -ahHiklPT -t: -x: -B: --all --human-readable --inodes --print-type --total
+           |         |   --local --type: --output?
+tree .     | names   | -aACdDfFghinNpqQrsStuUvxJX -L: -I: -P: --charset: --dirsfirst --du --filelimit:
+           |         |   --gitignore --ignore-case --matchdirs --noreport --prune --sort: --timefmt:
+basename   | text    | -az -s: --multiple --suffix: --zero
+dirname    | text    | -z --zero
+realpath   | names   | -eLmPqsz --relative-to: --relative-base: --canonicalize-existing
+readlink   | names   | -efmnqsvz --canonicalize --no-newline
+pwd        | none    | -LP
+whoami     | none    |
+id         | none    | -agGnruz --user --group --groups --name --real
+groups     | none    |
+uname      | none    | -aimnoprsv --all
+arch       | none    |
+nproc      | none    | --all --ignore:
+hostname   | none    | -s --short
+uptime     | none    | -ps --pretty --since
+free       | none    | -bghklmtvw --human --mega --giga --total --si
+lscpu      | none    | -aeJpy --json --extended?
+lsblk      | none    | -abdfilmnprt -o: --output: --json --all --fs --paths
+lsmod      | none    |
+who        | none    | -abHmqu
+w          | none    | -hsu
+users      | none    |
+vmstat     | none    | -adsw
+locale     | none    | -a --all-locales
+getconf    | text    | -a
+pgrep      | text    | -acflnovx -u: -d: --full --list-name --list-full --count --exact --oldest
+sleep      | text    |
+seq        | text    | -w -s: -f: --separator: --equal-width --format:
+true       | text    |
+false      | text    |
+:          | text    |
+type       | text    | -afpPt
+which      | text    | -a --all
+cd         | names   |
+sed        | sed     | -nErsuz -e: --expression: --quiet --silent --regexp-extended --null-data
+           |         |   --separate --unbuffered
+awk        | awk     | -F: --field-separator:
+gawk       | awk     | -F: --field-separator:
+mawk       | awk     | -F:
+jq         | jq      | -acCejMnrsRS --ascii-output --compact-output --color-output --exit-status
+           |         |   --join-output --monochrome-output --null-input --raw-output --raw-input
+           |         |   --slurp --sort-keys --tab --indent:
+"""
+BUILTINS = word_set("echo printf test [ pwd true false : type command cd")  # bash needs no file
+_VERSIONED = word_set("python python3 node ruby perl php gcc g++ cc clang make cmake bash tar")
+_ANY_NAME = re.compile(r"[A-Za-z0-9_.+-]+")
+_FORMAT = re.compile(  # no %n and no *, which take names and sums
+    r"(?:[^%\\]|%%|%[-+ 0#]*\d*(?:\.\d+)?[sdiuxXofeEgGcbq]|\\(?:[abefnrtv\\\"']|0?[0-7]{1,3}))+"
+)
+_TESTS = word_set(
+    """-b -c -d -e -f -G -h -L -N -O -p -r -s -S -w -x -n -z -a -o -eq -ne -lt -le -gt -ge -nt -ot
+        -ef"""
+)
+_DATE = re.compile(r"\+.*|-u|-R|-I\w*|--utc|--rfc-email|--(?:iso-8601|rfc-3339|date)=.*", re.DOTALL)
+_COLUMN = "pid|ppid|pgid|user|uid|comm|args|cmd|command|%cpu|%mem|pcpu|pmem|etimes?|time|rss|vsz|stat|state|tty|nlwp|start|lstart"
+_PS = re.compile(rf"aux?w?w?f?|axu?w?w?f?|-[eAfFlwxHT]+|--forest|--no-headers|--sort=[-+]?(?:{_COLUMN})")
+_PS_VALUE = {
+    "-o": re.compile(rf"(?:{_COLUMN})(?:,(?:{_COLUMN}))*"),
+    "-p": re.compile(r"[0-9,]+"),
+    "-C": re.compile(r"[A-Za-z0-9_.-]+"),
+    "-u": re.compile(r"[a-z_][a-z0-9_-]*"),
+}
+_FIND_FLAGS = word_set(
+    """-print -print0 -prune -empty -not ! ( ) -a -and -o -or , -true -false -readable -writable
+        -executable -mount -xdev -depth -daystart -noleaf -ls -quit -nouser -nogroup"""
+)
+_FIND_VALUES = word_set(
+    """-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -size
+        -mtime -atime -ctime -mmin -amin -cmin -newermt -maxdepth -mindepth -perm -user -group -uid
+        -gid -links -inum -lname -printf"""
+)
+
+
+@record
+class _Row:
+    operands: Operands
+    options: Options
+    here: bool
+
+
+@cache
+def _rows() -> dict[str, _Row]:
+    """Made at the first look: a start that waits for nobody's command does not pay for it."""
+    lines: dict[str, list[str]] = {}
+    name = ""
+    for line in _TABLE.strip().split("\n"):
+        first, operands, options = (part.strip() for part in line.split("|"))
+        name = first or name
+        lines.setdefault(name, [operands, ""])[1] += f" {options}"
+    return {
+        name.removesuffix(" ."): _Row(operands, options_of(options), name.endswith(" ."))  # pyright: ignore[reportArgumentType]
+        for name, (operands, options) in lines.items()
+    }
+
+
+def reading(command: Simple) -> Reading | None:
+    """What the command opens when it changes nothing and runs nothing else; None when that is not
+    known. ``command``: of a plain line."""
+    words = command.words
+    name = words[0]
+    if len(words) == 2 and words[1] == "--version" and (name in _VERSIONED or name in _rows()):
+        return Reading("names")
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(command)
+    row = _rows().get(name)
+    if row is None:
+        return None
+    options = given(row.options, words)
+    return _of_row(row, options, command) if options is not None else None
+
+
+def _of_row(row: _Row, options: Given, command: Simple) -> Reading | None:
+    words = command.words
+    operands = list(options.operands)
+    kind = row.operands
+    extra = [value for name, value in options.options if row.options.kinds.get(name) == "@"]
+    if kind in ("text", "none"):
+        return Reading("names") if kind == "text" or not operands else None
+    if kind in ("pattern", "sed", "awk", "jq"):
+        scripts = options.values("-e", "--regexp", "--expression") if kind in ("pattern", "sed") else []
+        if not (scripts or extra or options.has("--files", "--type-list")):
+            if not operands or operands[0] in command.found:
+                return None
+            scripts = [words[operands.pop(0)]]
+        if kind in _SCRIPTS and not all(map(_SCRIPTS[kind], scripts)):
+            return None
+    if kind == "file" and operands not in ([], [len(words) - 1]):
+        return None  # what stands behind the first is written, also when it looks like an option
+    paths = [words[at] for at in operands if words[at] != "-"]
+    deep = words[0] == "rg" or options.has("-r", "--recursive")
+    if any(path.startswith("@") for path in paths):
+        return None  # a file of options (binutils)
+    if not paths and (row.here or (kind == "pattern" and deep)):
+        paths = ["."]
+    if kind == "names":
+        return Reading("names", (*paths, *extra))
+    hidden = words[0] != "rg" or options.has("-.", "--hidden", "-u", "--unrestricted", "--no-ignore")
+    return Reading("trees" if kind == "pattern" and deep else "files", (*paths, *extra), hidden)
+
+
+_SCRIPTS: dict[str, Callable[[str], bool]] = {"sed": sed_only_prints, "awk": awk_only_prints, "jq": jq_only_reads}
+
+
+def _find(command: Simple) -> Reading | None:
+    words = command.words
+    at = 1
+    while at < len(words) and not words[at].startswith(("-", "(", "!")):
+        at += 1
+    paths = words[1:at]
+    rest = iter(words[at:])
+    for word in rest:
+        if word in _FIND_VALUES:
+            if next(rest, None) is None:
+                return None
+        elif word == "-newer":
+            paths = (*paths, next(rest, "/"))
+        elif word not in _FIND_FLAGS:
+            return None
+    return Reading("names", paths or (".",))
+
+
+def _test(command: Simple) -> Reading | None:
+    words = command.words[1:]
+    if command.words[0] == "[":
+        if words[-1:] != ("]",):
+            return None
+        words = words[:-1]
+    if any(word.startswith("-") and word not in _TESTS for word in words):
+        return None
+    return Reading("names", tuple(word for word in words if word and word not in _TESTS))
+
+
+def _printf(command: Simple) -> Reading | None:
+    form = "-" if len(command.words) < 2 or 1 in command.found else command.words[1]
+    return None if form.startswith("-") or not _FORMAT.fullmatch(form) else Reading("names")
+
+
+def _date(command: Simple) -> Reading | None:
+    """``date 10101010`` sets the clock."""
+    words = iter(command.words[1:])
+    for word in words:
+        if word in ("-d", "--date"):
+            if next(words, None) is None:
+                return None
+        elif not _DATE.fullmatch(word):
+            return None
+    return Reading("names")
+
+
+def _ps(command: Simple) -> Reading | None:
+    """Not ``ps e``, which shows the environment."""
+    words = iter(command.words[1:])
+    for word in words:
+        value = _PS_VALUE.get(word if word != "-eo" else "-o")
+        if value is not None:
+            if not value.fullmatch(next(words, "")):
+                return None
+        elif not _PS.fullmatch(word):
+            return None
+    return Reading("names")
+
+
+def _command(command: Simple) -> Reading | None:
+    words = command.words[1:]
+    known = words[:1] in (("-v",), ("-V",)) and all(map(_ANY_NAME.fullmatch, words[1:]))
+    return Reading("names") if known else None
+
+
+def _echo(_command: Simple) -> Reading | None:
+    return Reading("names")
+
+
+def _xxd(command: Simple) -> Reading | None:
+    """Its options are unlike anybody's, and its second file is written."""
+    words = command.words
+    return Reading("files", words[1:]) if len(words) == 2 and words[1][:1] not in "-+" else None
+
+
+_SPECIAL: dict[str, Callable[[Simple], Reading | None]] = {
+    "[": _test,
+    "command": _command,
+    "date": _date,
+    "echo": _echo,
+    "find": _find,
+    "git": git_reading,
+    "printf": _printf,
+    "ps": _ps,
+    "test": _test,
+    "xxd": _xxd,
+}

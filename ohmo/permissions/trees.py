@@ -1,0 +1,33 @@
+"""Whether sensitive files lie below a folder whose whole content would be read."""
+
+from __future__ import annotations
+
+import os
+
+from ohmo.permissions.paths import SensitivePaths
+
+_MOST = 50_000  # entries of one tree
+
+
+def first_sensitive(path: str, sensitive: SensitivePaths, *, hidden: bool) -> str:
+    """``path`` absolute and resolved: the first sensitive file below it, or "more than ..." for a
+    tree too large to be looked through; "" when there is none. ``hidden``: also below names that
+    begin with a dot."""
+    left = _MOST
+    queue = [path]
+    while queue:
+        try:
+            with os.scandir(queue.pop()) as entries:
+                for entry in entries:
+                    left -= 1
+                    if left < 0:
+                        return f"more than {_MOST} files"
+                    if not hidden and entry.name.startswith("."):
+                        continue
+                    if sensitive.hides(entry.path):
+                        return entry.path
+                    if entry.is_dir(follow_symlinks=False):
+                        queue.append(entry.path)
+        except OSError:
+            continue  # what cannot be listed cannot be read through either
+    return ""
