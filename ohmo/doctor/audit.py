@@ -85,6 +85,9 @@ def _acting(config: Config, user: int) -> Iterator[Risk]:
                 f"permissions.allow: {rule} lets it run or write anything unasked",
                 "name single commands, such as Bash(git status:*)",
             )
+    if rules.read_outside == "allow":
+        text = "files outside the workspace are read unasked (permissions.read_outside: allow)"
+        yield Risk("reads_outside", "low", text, "set permissions.read_outside: ask")
     if config.sandbox.backend == "none":
         yield Risk("no_sandbox", "medium", "commands run without a sandbox (sandbox.backend: none)", "set sandbox.backend: auto")
     if config.sandbox.network == "on":

@@ -28,23 +28,20 @@ class AgentHome:
 
     def __init__(self, root: Path) -> None:
         self.roots = tuple(dict.fromkeys((os.path.normpath(root), os.path.realpath(root))))
-        self._folded = tuple(folded(root) for root in self.roots)
+        self._closed = tuple(folded(root) for root in self.roots)
+        self._shown = tuple(f"{root}/{page}" for root in self.roots for page in PAGES)
 
-    def named(self, plain: str) -> Touch:
-        """``plain``: an absolute path, folded."""
-        for root in self._folded:
-            if plain == root:
-                return Touch.INSIDE
-            if plain.startswith(root + "/"):
-                first = plain[len(root) + 1 :].partition("/")[0]
-                return Touch.PAGE if first in PAGES else Touch.INSIDE
-        return Touch.CLEAR
+    def named(self, path: str) -> Touch:
+        """By the letters of an absolute path: closed in every spelling, shown in its own only."""
+        if not _lies_in(folded(path), self._closed):
+            return Touch.CLEAR
+        return Touch.PAGE if _lies_in(path, self._shown) else Touch.INSIDE
 
     def at(self, path: str) -> Touch:
         """Whether ``path``, absolute and resolved, leads there under another name: a bind mount, letters that the disk takes for the same,
         a hard link."""
         doors = self._doors()
-        above = (path, *map(str, Path(path).parents)) if doors and self.named(folded(path)) is Touch.CLEAR else ()
+        above = (path, *map(str, Path(path).parents)) if doors and self.named(path) is Touch.CLEAR else ()
         for each in above:
             there = _status(each)
             touch = doors.get((there.st_dev, there.st_ino)) if there is not None else None
@@ -61,7 +58,7 @@ class AgentHome:
         for path in (self.roots[-1], *_below(self.roots[-1])):
             there = _status(path)
             if there is not None:
-                found[there.st_dev, there.st_ino] = self.named(folded(path))
+                found[there.st_dev, there.st_ino] = self.named(path)
         return found
 
     def _holds(self, sought: os.stat_result) -> bool:
@@ -71,13 +68,17 @@ class AgentHome:
             for path in _below(folders.pop()):
                 left -= 1
                 there = _status(path)
-                if there is None or self.named(folded(path)) is Touch.PAGE:
+                if there is None or self.named(path) is Touch.PAGE:
                     continue
                 if os.path.samestat(there, sought):
                     return True
                 if stat.S_ISDIR(there.st_mode):
                     folders.append(path)
         return left <= 0
+
+
+def _lies_in(path: str, folders: tuple[str, ...]) -> bool:
+    return any(path == folder or path.startswith(folder + "/") for folder in folders)
 
 
 def _status(path: str) -> os.stat_result | None:

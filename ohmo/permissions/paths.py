@@ -80,13 +80,14 @@ class SensitivePaths:
         loose = [_place(place) for place in places if _hint(place) is None]
         return names, re.compile(f"/(?:{'|'.join(loose)})" if loose else "(?!)")
 
-    def _named(self, plain: str) -> Touch:
-        """CLEAR, PAGE or INSIDE, by the letters of a folded path."""
+    def _named(self, path: str) -> Touch:
+        """CLEAR, PAGE or INSIDE, by the letters of an absolute path."""
+        plain = folded(path)
         names, loose = self._hints
         hinted = not names.isdisjoint(plain.removesuffix("\n").split("/")) or loose.search(plain) is not None
         if hinted and self._inside.search(plain) is not None:
             return Touch.INSIDE
-        return self._own.named(plain) if self._own is not None else Touch.CLEAR
+        return self._own.named(path) if self._own is not None else Touch.CLEAR
 
     @cached_property
     def _word(self) -> re.Pattern[str]:
@@ -110,7 +111,7 @@ class SensitivePaths:
 
     def hides(self, path: str) -> bool:
         """For one existing, absolute path without wildcards: search tools leave it out."""
-        return self._named(folded(path)) is Touch.INSIDE
+        return self._named(path) is Touch.INSIDE
 
     def at(self, path: str) -> Touch:
         """Whether ``path``, absolute and resolved, leads into the agent's home under another name."""
@@ -157,7 +158,7 @@ class SensitivePaths:
         """The quick way for a name in a folder that is resolved already."""
         path = f"{folder}/{name}"
         plain = folded(path)
-        touch = self._named(plain)
+        touch = self._named(path)
         if touch is not Touch.INSIDE and looked.is_link(folder, name):
             return self._touch_known(path, looked)
         return max(touch, Touch.ABOVE) if plain in self._above else touch
@@ -167,9 +168,9 @@ class SensitivePaths:
             return Touch.CLEAR
         straight = os.path.normpath(whole)
         plain = folded(straight)
-        touch = self._named(plain)
+        touch = self._named(straight)
         if ".." in whole:
-            touch = max(touch, self._named(folded(whole)))
+            touch = max(touch, self._named(whole))
         if touch is Touch.INSIDE or len(whole) > _LONGEST:
             return touch
         try:
@@ -177,8 +178,8 @@ class SensitivePaths:
         except (OSError, ValueError):
             return Touch.MAYBE
         there = folded(resolved)
-        if there != plain:
-            touch = max(touch, self._named(there))
+        if resolved != straight:
+            touch = max(touch, self._named(resolved))
         return max(touch, Touch.ABOVE) if there in self._above or plain in self._above else touch
 
     def _touch_globbed(self, whole: str) -> Touch:

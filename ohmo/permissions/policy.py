@@ -103,7 +103,7 @@ class Policy:
         asked = self._first(self._rules.ask, tool, footprint, paths, every=False)
         if asked is not None:
             return Ruling("ask", "ask", asked.text, f"the rule ask {asked.text} wants a person's word", remember=False)
-        guarded = self._guarded(footprint, paths, context)
+        guarded = self._guarded(footprint, context)
         if guarded is not None:
             return guarded
         allowed = self._first(self._rules.allow, tool, footprint, paths, every=True)
@@ -116,11 +116,10 @@ class Policy:
             return self._reading(tool, paths, context, (*self._rules.allow, *granted))
         return by_mode(context)
 
-    def _guarded(self, footprint: Footprint, paths: Paths, context: CallContext) -> Ruling | None:
-        """Both what was named and where it leads: a link may stand in such a place, or point into one."""
-        straight = (os.path.normpath(context.cwd / path) for path in footprint.writes)
-        for path in (*straight, *paths.writes):
-            place = self._protected.named(path)
+    def _guarded(self, footprint: Footprint, context: CallContext) -> Ruling | None:
+        """Where no rule and no mode lets anything be changed without a person's look."""
+        for path in footprint.writes:
+            place = self._protected.reached(context.cwd / path)
             if place is not None and context.mode == "plan":
                 return by_mode(context)
             if place is not None:

@@ -28,7 +28,7 @@ def _any_of(places: frozenset[str]) -> str:
     return f"(?:{'|'.join(forms)})(?=/|$)"
 
 
-_PLACE = re.compile(rf"/(?:{_any_of(_NAMED)}|(?!{_any_of(_DATA)})\.[^/]+)")
+_PLACE = re.compile(rf"/(?:{_any_of(_NAMED)}|(?!{_any_of(_DATA)})\.[^/]*)")
 _OF_THE_SYSTEM = re.compile(rf"/{_any_of(_SYSTEM)}")
 
 
@@ -46,6 +46,10 @@ class ProtectedPlaces:
         if root is None and found is None:
             found = _OF_THE_SYSTEM.match(plain)
         return found[0].lstrip("/") if found is not None else _repository(path)
+
+    def reached(self, path: Path) -> str | None:
+        """The same for any absolute path: a link may stand in such a place, or lead into one."""
+        return self.named(os.path.normpath(path)) or self.named(os.path.realpath(path))
 
 
 def _repository(path: str) -> str | None:

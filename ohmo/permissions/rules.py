@@ -12,8 +12,9 @@ from channels.record import record
 from ohmo.permissions.patterns import path_matcher
 
 _FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*|mcp__[\w*-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
-READERS, _WRITERS = frozenset({"Read", "Glob", "Grep"}), frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
-PATH_TOOLS = READERS | _WRITERS
+READERS = frozenset({"Read", "Glob", "Grep"})
+WRITERS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+PATH_TOOLS = READERS | WRITERS
 
 
 @record
@@ -93,7 +94,7 @@ def _resolved_pattern(pattern: str) -> str:
 
 def path_matches(rule: Rule, kind: Literal["read", "write"], tool: str, path: str) -> bool:
     """``path`` absolute and resolved. Read rules cover all that reads, Edit and Write rules all that writes."""
-    family = READERS if kind == "read" else _WRITERS
+    family = READERS if kind == "read" else WRITERS
     about = rule.names(tool) or (rule.pattern is not None and rule.tool in family and (rule.tool in ("Read", "Write", "Edit")))
     if not about:
         return False

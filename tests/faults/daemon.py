@@ -93,7 +93,7 @@ class Daemon:
         self._began = time.monotonic()
         environ = {
             "PATH": os.environ["PATH"],
-            "HOME": str(self.home),
+            "HOME": str(self.home.parent),
             "OHMO_HOME": str(self.home),
             **({"OHMO_FAILPOINTS": failpoints} if failpoints else {}),
             **self.environ,

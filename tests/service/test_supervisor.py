@@ -59,7 +59,7 @@ class Kept:
             (self.home / "script").write_text(script)
         environ = {
             "PATH": os.environ["PATH"],
-            "HOME": str(self.home),
+            "HOME": str(self.home.parent),
             "OHMO_HOME": str(self.home),
             "OHMO_SERVICE": "background",
             "OHMO_WATCHDOG": "2" if "hang" in script else "60",  # who is well is not taken for dead on a busy machine

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TypeVar
 
-from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.paths import SensitivePaths, Touch
 from ohmo.tools.answers import Trouble, in_thread
 from ohmo.tools.search import apart, inprocess, ripgrep
 from ohmo.tools.search.request import Hit, Search
@@ -63,7 +63,9 @@ class SearchEngine:
                         rows += _rows(hit)
                         if rows > most:
                             break
-        return hits, sum(map(_rows, hits)) > most
+        more = sum(map(_rows, hits)) > most
+        linked = await in_thread(lambda: [self._sensitive.at(f"{request.root}/{hit.path}") for hit in hits])
+        return [hit for hit, touch in zip(hits, linked, strict=True) if touch is not Touch.INSIDE], more
 
     async def _is_small(self, root: Path) -> bool:
         def count() -> int:

@@ -74,3 +74,10 @@ def test_files_and_hosts_are_covered_by_place() -> None:
     assert not covered("Read(/work/place/**)", "Edit", file_path="src/a.py")
     assert covered("WebFetch(domain:example.org)", "WebFetch", url="https://docs.example.org/x")
     assert not covered("WebFetch(domain:example.org)", "WebFetch", url="https://example.org.evil.net/")
+
+
+@pytest.mark.parametrize("rule", ["Edit", "Edit(/**)", "Edit(.git/**)"])
+def test_what_a_person_has_to_look_at_is_not_answered_beforehand(rule: str) -> None:
+    assert covered(rule, "Edit", file_path="/work/place/a.py", old_string="a", new_string="b\nc") is (rule != "Edit(.git/**)")
+    for name in (".git/hooks/pre-commit", "src/../.envrc", "CLAUDE.md", "a" * 200):
+        assert not covered(rule, "Edit", file_path=f"/work/place/{name}", old_string="a", new_string="b\nc")

@@ -27,6 +27,7 @@ WAYS = {
     "no_owner": ([('owner: ["telegram:1"]', "owner: []")], "low", "owner:"),
     "full_auto": ([("permissions: {", "permissions: {mode: full_auto, ")], "medium", "mode: default"),
     "wide_rule": ([('"Bash(git status:*)"', '"Bash"')], "high", "single commands"),
+    "reads_outside": ([("permissions: {", "permissions: {read_outside: allow, ")], "low", "read_outside: ask"),
     "no_sandbox": ([("cron:", "sandbox: {backend: none}\ncron:")], "medium", "backend: auto"),
     "network_on": ([("cron:", "sandbox: {network: on}\ncron:")], "low", "network: ask"),
     "listens": ([("cron:", 'control: {listen: "0.0.0.0:7717"}\ncron:')], "high", "127.0.0.1:7717"),

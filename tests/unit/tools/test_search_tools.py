@@ -276,14 +276,19 @@ async def test_a_search_above_secrets_leaves_them_out(bench: Workbench, context,
 
 
 @pytest.mark.parametrize("small", [0, 200])
-async def test_the_agents_own_secrets_are_left_out_of_a_search(bench: Workbench, context, tmp_path: Path, small: int) -> None:
+async def test_the_agents_home_is_left_out_of_a_search(bench: Workbench, context, work: Path, tmp_path: Path, small: int) -> None:
     home = tmp_path / "home" / ".ohmo"
     (home / "run").mkdir(parents=True)
-    for name in ("config.yaml", "ohmo.db", "run/token", "SOUL.md"):
+    (home / "spill").mkdir()
+    for name in ("config.yaml", "ohmo.db", "run/token", "SOUL.md", "spill/t.1.txt"):
         (home / name).write_text("needle\n")
+    (work / "disguise.md").hardlink_to(home / "run" / "token")
     tool = load_tools(replace(bench, limits=Limits(small_tree=small)))["Grep"]
-    result = (await tool.run(tool.input.model_validate({"pattern": "needle", "path": str(home)}), context)).result
-    assert result.text == str(home / "SOUL.md")
+    found = [
+        (await tool.run(tool.input.model_validate({"pattern": "needle", "path": str(folder)}), context)).result.text
+        for folder in (home, work)
+    ]
+    assert found == [str(home / "spill" / "t.1.txt"), f"no match below {work}"]
 
 
 @pytest.mark.needs("rg")
