@@ -22,17 +22,20 @@ class Allowed:
         self._shell = Shell(home)
 
     def covers(self, wanted: Wanted, cwd: Path) -> bool:
-        """A command is covered when each of its parts is, and none writes to a file or hides what it runs; a change in a protected place, or in
-        one the card does not show whole, never is."""
-        if wanted.tool in WRITERS and (not wanted.value or ProtectedPlaces(cwd).reached(cwd / wanted.value) is not None):
-            return False
+        """A command is covered when each of its parts is, and none writes to a file or hides what it runs;
+        a change in a protected place, or in one that the card does not show whole, never is."""
+        if wanted.tool in WRITERS:
+            place = ProtectedPlaces(cwd).reached(cwd / wanted.value)
+            if place is not None or not wanted.value:
+                return False
         if any(rule.pattern is None and rule.names(wanted.tool) for rule in self._rules):
             return True
         if wanted.tool == "Bash" and wanted.argument == "command":
             return self._covers_command(wanted.value, cwd)
         if wanted.tool in PATH_TOOLS and wanted.argument in ("file_path", "path"):
             path = os.path.realpath(cwd / wanted.value)
-            return any(path_matches(rule, "read" if wanted.tool in READERS else "write", wanted.tool, path) for rule in self._rules)
+            kind = "read" if wanted.tool in READERS else "write"
+            return any(path_matches(rule, kind, wanted.tool, path) for rule in self._rules)
         if wanted.tool == "WebFetch" and wanted.argument == "url":
             host = urllib.parse.urlsplit(wanted.value).hostname or ""
             return any(host_matches(rule, host) for rule in self._rules)

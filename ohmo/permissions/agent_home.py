@@ -1,4 +1,4 @@
-"""The agent's own home: closed whole, by name and by what lies on the disk, but for the pages that ohmo itself shows the model."""
+"""The agent's own home: closed whole, by name and by what lies on the disk, but for two pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from ohmo.permissions.expand import BUDGET
 from ohmo.permissions.patterns import folded
 
-PAGES = ("spill", "media")  # long outputs and pages of the web; the files people sent
+# What ohmo itself names to the model: long outputs and pages of the web; the files people sent.
+PAGES = ("spill", "media")
 
 
 class Touch(IntEnum):
@@ -38,11 +39,11 @@ class AgentHome:
         return Touch.PAGE if _lies_in(path, self._shown) else Touch.INSIDE
 
     def at(self, path: str) -> Touch:
-        """Whether ``path``, absolute and resolved, leads there under another name: a bind mount, letters that the disk takes for the same,
-        a hard link."""
+        """Whether ``path``, absolute and resolved, leads there under another name: a bind mount,
+        letters that the disk takes for the same, a hard link."""
         doors = self._doors()
-        above = (path, *map(str, Path(path).parents)) if doors and self.named(path) is Touch.CLEAR else ()
-        for each in above:
+        strange = bool(doors) and self.named(path) is Touch.CLEAR
+        for each in (path, *map(str, Path(path).parents)) if strange else ():
             there = _status(each)
             touch = doors.get((there.st_dev, there.st_ino)) if there is not None else None
             if touch is not None:
@@ -90,6 +91,7 @@ def _status(path: str) -> os.stat_result | None:
 
 def _below(folder: str) -> list[str]:
     try:
-        return [f"{folder}/{name}" for name in os.listdir(folder)]  # noqa: PTH208 - text, as it is judged
+        with os.scandir(folder) as entries:
+            return [entry.path for entry in entries]
     except OSError:
         return []

@@ -17,6 +17,7 @@ from ohmo.permissions.places import ABSOLUTE, ANYWHERE
 _LONGEST = 8192  # characters; no kernel opens a longer path (PATH_MAX is 4096), and to look for it takes long
 _BARE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _EVERYWHERE = frozenset({"root", "home", "users", "tmp"})  # folders that tell nothing about a place below them
+_SHOWN = f"/(?:{'|'.join(PAGES)})(?![\\w.-])"
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/\d|stdin|stdout|stderr|null|zero|u?random|tty)")  # the command's own, or harmless
 
 
@@ -84,8 +85,8 @@ class SensitivePaths:
         """CLEAR, PAGE or INSIDE, by the letters of an absolute path."""
         plain = folded(path)
         names, loose = self._hints
-        hinted = not names.isdisjoint(plain.removesuffix("\n").split("/")) or loose.search(plain) is not None
-        if hinted and self._inside.search(plain) is not None:
+        hinted = not names.isdisjoint(plain.removesuffix("\n").split("/"))
+        if (hinted or loose.search(plain) is not None) and self._inside.search(plain) is not None:
             return Touch.INSIDE
         return self._own.named(path) if self._own is not None else Touch.CLEAR
 
@@ -97,7 +98,7 @@ class SensitivePaths:
             f"(?<![\\w.-])(?:{'|'.join(re.escape('/'.join(place)) for place in names)})(?![\\w-])"
             f"|/(?:{'|'.join(re.escape('/'.join(place)) for place in fixed)})(?![\\w-])"
             r"|/etc/g?shadow|/proc/[^/\s]+/(?:environ|mem|root|cwd)(?![\w-])"
-            + "".join(f"|/{re.escape('/'.join(root))}(?![\\w.-]|/(?:{'|'.join(PAGES)})(?![\\w.-]))" for root in self._roots)
+            + "".join(f"|/{re.escape('/'.join(root))}(?!{_SHOWN}|[\\w.-])" for root in self._roots)
         )
 
     @cached_property
@@ -114,7 +115,7 @@ class SensitivePaths:
         return self._named(path) is Touch.INSIDE
 
     def at(self, path: str) -> Touch:
-        """Whether ``path``, absolute and resolved, leads into the agent's home under another name."""
+        """As ``AgentHome.at``: under another name. ``path`` absolute and resolved."""
         return self._own.at(path) if self._own is not None else Touch.CLEAR
 
     def touch(self, path: str, cwd: str, looked: Looked | None = None) -> Touch:

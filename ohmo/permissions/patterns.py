@@ -16,7 +16,8 @@ def word_set(text: str) -> frozenset[str]:
 
 
 def folded(path: str) -> str:
-    """The letters that some disk takes for the same: case, compatibility forms, and what HFS+ passes over (Unicode category Cf)."""
+    """The letters that some disk takes for the same: case, compatibility forms, and what HFS+
+    passes over (Unicode category Cf)."""
     if path.isascii():
         return path.lower()
     plain = unicodedata.normalize("NFKC", path).casefold()

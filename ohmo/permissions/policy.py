@@ -1,4 +1,5 @@
-"""The decision about a call: sensitive > deny > ask > protected > allow > mode, each part of a shell command judged by itself. Pure but for looking at the disk."""
+"""The decision about a call: sensitive > deny > ask > protected > allow > mode, each part of a shell
+command judged by itself. Pure but for looking at the disk."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def resolved(paths: Iterable[Path], cwd: Path) -> tuple[str, ...]:
 
 
 class Policy:
-    """``rules`` and ``read_outside`` come from configuration. ``workspace``: guests may read its folder ``public``."""
+    """``rules`` and ``read_outside`` come from configuration. ``workspace``: guests may read its
+    folder ``public``."""
 
     def __init__(
         self, rules: RuleSet, sensitive: SensitivePaths, shell: Shell, workspace: Path, read_outside: Literal["ask", "allow"] = "ask"
@@ -58,8 +60,10 @@ class Policy:
         paths = Paths(resolved(footprint.reads, context.cwd), resolved(footprint.writes, context.cwd)) if ordinary else Paths((), ())
         if context.role == "guest" and not self._public_only(call.name, footprint, paths):
             return Ruling("deny", "role", "guest", "guests may only use tools that read public things", remember=False)
-        granted = () if context.role == "guest" else (*granted_rules(grants, context), *_agreed(context))
-        if context.mode == "plan":
+        granted = (*granted_rules(grants, context), *_agreed(context))
+        if context.role == "guest":
+            granted = ()
+        elif context.mode == "plan":
             granted = tuple(rule for rule in granted if rule.tool in READERS)
         if footprint.command is not None:
             return self._commands.rule(footprint.command, context, granted)
@@ -123,12 +127,13 @@ class Policy:
             if place is not None and context.mode == "plan":
                 return by_mode(context)
             if place is not None:
-                why = f"{path}: programs or agents run or obey by themselves what lies in {place}, so no rule covers it"
+                why = f"programs run or agents obey what lies in {place}, so no rule covers {path}"
                 return Ruling("ask", "protected", place, why, remember=False)
         return None
 
     def _reading(self, tool: str, paths: Paths, context: CallContext, rules: Sequence[Rule]) -> Ruling:
-        """What changes nothing is free in the workspace; elsewhere each path needs a rule of its own, or a person's word."""
+        """What changes nothing is free in the workspace; elsewhere each path needs a rule of its
+        own, or a person's word."""
         for path in paths.reads:
             covered = any(path_matches(rule, "read", tool, path) for rule in rules)
             if not covered and self._reach.outside(path, context):

@@ -1,4 +1,4 @@
-"""Places where a person looks at each change: programs and agents run, or obey, by themselves what lies there."""
+"""Places where a person looks at each change: programs run, and agents obey, what lies there."""
 
 from __future__ import annotations
 
@@ -8,19 +8,25 @@ from pathlib import Path
 
 from ohmo.permissions.patterns import component_expression, folded, word_set
 
-# A name that begins with a dot is how somebody set up a program, but for these: data, or asked about when it is sent away.
+# A name that begins with a dot sets up a program, but for these: data, or run elsewhere.
 _DATA = word_set(
-    """.*ignore .gitattributes .gitkeep .keep .mailmap .editorconfig .env .env.* .github .gitlab .gitlab-ci.yml .circleci
-        .travis.yml .well-known .nojekyll .htaccess .python-version .node-version .nvmrc .ruby-version .tool-versions .flake8
-        .coveragerc .prettierrc .prettierrc.json .prettierrc.y*ml .clang-format .clang-tidy .markdownlint.* .yamllint* .changeset"""
+    """.*ignore .gitattributes .gitkeep .keep .mailmap .editorconfig .env .env.* .github .gitlab
+        .gitlab-ci.yml .circleci .travis.yml .well-known .nojekyll .htaccess .python-version
+        .node-version .nvmrc .ruby-version .tool-versions .flake8 .coveragerc .prettierrc
+        .prettierrc.json .prettierrc.y*ml .clang-format .clang-tidy .markdownlint.* .yamllint*
+        .changeset"""
 )
 _NAMED = word_set(
-    """agents.md agents.*.md agent.md claude.md claude.*.md gemini.md qwen.md soul.md user.md opencode.json opencode.jsonc
-        .github/copilot-instructions.md .github/instructions .github/prompts .github/agents .github/chatmodes
-        head mise.toml mise.*.toml lefthook*.y*ml bunfig.toml pip.conf *.code-workspace sitecustomize.py usercustomize.py *.pth
-        library/launchagents library/launchdaemons"""
+    """agents.md agents.*.md agent.md claude.md claude.*.md gemini.md qwen.md soul.md user.md
+        opencode.json opencode.jsonc .github/copilot-instructions.md .github/instructions
+        .github/prompts .github/agents .github/chatmodes head mise.toml mise.*.toml
+        lefthook*.y*ml bunfig.toml pip.conf *.code-workspace sitecustomize.py usercustomize.py
+        *.pth library/launchagents library/launchdaemons"""
 )
-_SYSTEM = word_set("etc private/etc usr bin sbin lib* boot var/spool private/var/spool proc sys run system library")
+_SYSTEM = word_set(
+    """etc private/etc usr bin sbin lib* boot var/spool private/var/spool proc sys run system
+        library"""
+)
 
 
 def _any_of(places: frozenset[str]) -> str:
@@ -36,10 +42,12 @@ class ProtectedPlaces:
     """``workspace``: how the folders above it are called protects nothing in it."""
 
     def __init__(self, workspace: Path) -> None:
-        self._roots = tuple({folded(str(root)).rstrip("/") + "/" for root in (workspace, os.path.realpath(workspace))})
+        roots = (str(workspace), os.path.realpath(workspace))
+        self._roots = tuple(folded(root).rstrip("/") + "/" for root in roots)
 
     def named(self, path: str) -> str | None:
-        """``path`` absolute and resolved: the place of this kind that it is or lies below, in any case of letters; None: an ordinary file."""
+        """``path`` absolute and resolved: the place of this kind that it is or lies below, in any
+        case of letters; None: an ordinary file."""
         plain = folded(path)
         root = next((root for root in self._roots if plain.startswith(root)), None)
         found = _PLACE.search(plain, 0 if root is None else len(root) - 1)
@@ -53,8 +61,9 @@ class ProtectedPlaces:
 
 
 def _repository(path: str) -> str | None:
-    """A folder is one whatever it is called: git looks for these three names (gitrepository-layout(5)), and runs what its ``hooks`` and ``config`` name."""
+    """A folder with these three names is one, whatever it is called (gitrepository-layout(5)): git
+    runs what its ``hooks`` and ``config`` name."""
     for folder in Path(path).parents:
-        if (folder / "HEAD").exists() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
+        if all((folder / name).exists() for name in ("HEAD", "objects", "refs")):
             return str(folder)
     return None

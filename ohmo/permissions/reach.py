@@ -1,4 +1,4 @@
-"""How far tools read without a question: the workspace, and what the agent's home shows of itself."""
+"""How far tools read unasked: the workspace, and what the agent's home shows of itself."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ class Reach:
     """``everywhere``: ``permissions.read_outside`` is ``allow``."""
 
     def __init__(self, workspace: Path, sensitive: SensitivePaths, *, everywhere: bool) -> None:
-        self._workspace, self._sensitive, self._everywhere = os.path.realpath(workspace), sensitive, everywhere
+        self._workspace = os.path.realpath(workspace)
+        self._sensitive, self._everywhere = sensitive, everywhere
 
     def outside(self, path: str, context: CallContext) -> bool:
-        """``path`` absolute and resolved: whether somebody is asked before it is read, when no rule and no grant covers it."""
-        if self._everywhere or (context.mode == "full_auto" and context.role in ("owner", "admin")):
+        """``path`` absolute and resolved: whether somebody is asked before it is read, when no
+        rule and no grant covers it."""
+        trusted = context.mode == "full_auto" and context.role in ("owner", "admin")
+        if self._everywhere or trusted:
             return False
         return not self.holds(path, context) and self._sensitive.touch(path, "/") is not Touch.PAGE
 
@@ -29,6 +32,7 @@ class Reach:
 
 
 def folder_rule(path: str) -> str:
-    """What an answer for longer stores: the folder, with all below it; of a file the one it lies in. ``path`` absolute and resolved."""
-    folder = path if os.path.isdir(path) else os.path.dirname(path)  # noqa: PTH112, PTH120 - text, as it was judged
-    return f"Read({glob.escape(folder.rstrip('/'))}/**)"
+    """What an answer for longer stores: the folder with all below it, of a file the one it lies
+    in. ``path`` absolute and resolved."""
+    folder = Path(path) if Path(path).is_dir() else Path(path).parent
+    return f"Read({glob.escape(str(folder).rstrip('/'))}/**)"

@@ -64,8 +64,7 @@ class SearchEngine:
                         if rows > most:
                             break
         more = sum(map(_rows, hits)) > most
-        linked = await in_thread(lambda: [self._sensitive.at(f"{request.root}/{hit.path}") for hit in hits])
-        return [hit for hit, touch in zip(hits, linked, strict=True) if touch is not Touch.INSIDE], more
+        return await in_thread(lambda: [hit for hit in hits if not self._linked(request.root / hit.path)]), more
 
     async def _is_small(self, root: Path) -> bool:
         def count() -> int:
@@ -75,6 +74,10 @@ class SearchEngine:
 
     def _hides(self, path: str) -> bool:
         return self._sensitive.hides(path)
+
+    def _linked(self, path: Path) -> bool:
+        """A closed file under the name of another."""
+        return self._sensitive.at(str(path)) is Touch.INSIDE
 
     async def _threaded(self, work: Callable[[Callable[[], bool]], Iterator[Found]], most: int | None) -> list[Found]:
         """Runs an iterator in a thread; cancellation and the time limit make it stop at its next step."""
