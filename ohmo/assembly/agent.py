@@ -11,7 +11,7 @@ from typing import Any
 
 from channels.contract import Address
 from channels.record import record
-from ohmo.assembly.rulebooks import policy_of
+from ohmo.assembly.rulebooks import policy_of, sensitive_of
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config, key_is_optional
 from ohmo.config.models import Profile
@@ -25,7 +25,6 @@ from ohmo.engine.loop import Engine
 from ohmo.engine.reasoner import Reasoner
 from ohmo.logs.redaction import Redactor
 from ohmo.permissions.gate import LayeredGate, Others, alone
-from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import Policy
 from ohmo.providers import build
 from ohmo.providers.cover import Endpoint
@@ -78,7 +77,7 @@ def build_agent(
     """``grants``: what people have allowed for longer than once. ``cron``: where jobs are made, None: the model cannot.
     ``others``: policies of other configurations that have a say. ``largest``: bytes of one file a place can be shown."""
     home = own_home(seams)
-    sensitive = SensitivePaths(home, config.home.root)
+    sensitive = sensitive_of(config, home)
     bench = Workbench(
         config.home.spill, sensitive, limits=_limits(config), environ=_environ(seams), ripgrep=ripgrep(), cron=cron,
         place=cron.place if cron is not None else None, largest=largest,

@@ -18,7 +18,7 @@ from ohmo.assembly.ground import Ground, HouseStore, Knot
 from ohmo.assembly.memorywatch import MemoryWatch
 from ohmo.assembly.plans import Plans
 from ohmo.assembly.replaying import Replaying
-from ohmo.assembly.rulebooks import Elder, Rulebook, Rulebooks, policy_of, rulebook
+from ohmo.assembly.rulebooks import Elder, Rulebook, Rulebooks, policy_of, rulebook, sensitive_of
 from ohmo.assembly.seams import Seams
 from ohmo.assembly.speaking import build_board
 from ohmo.assembly.status import Truth
@@ -44,7 +44,6 @@ from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
 from ohmo.gateway.questions import Granting, OpenQuestions
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.gateway.whispers import Whispers
-from ohmo.permissions.paths import SensitivePaths
 from ohmo.providers import build
 from ohmo.sessions.clockwatch import Clockwatch
 from ohmo.sessions.pool import Pool
@@ -84,7 +83,8 @@ class House:
 
     def tighten(self, config: Config) -> None:
         """``config`` is about to replace this house's: what it forbids is forbidden at once, what it allows waits for new turns. Raises ConfigError."""
-        policy = policy_of(config, own_home(self.seams), SensitivePaths(own_home(self.seams), config.home.root))
+        home = own_home(self.seams)
+        policy = policy_of(config, home, sensitive_of(config, home))
         coming = rulebook(config, policy, self.access.people)
         self.books.coming = coming
         self.access.tighten(coming.access)

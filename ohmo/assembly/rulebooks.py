@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -102,6 +104,15 @@ def _of_wake(wake: Wake, known: Access) -> Standing:
     if colon:  # the wake of somebody's job runs indoors, but never with more rights than they have themselves
         return known.of_absent(channel, wake.account, person) or "guest"
     return known.of_absent(wake.place.channel, wake.place.account, wake.person) or "guest"
+
+
+def sensitive_of(config: Config, home: Path) -> SensitivePaths:
+    """``home`` is the person's home folder. What belongs to the agent's home and lies elsewhere is
+    closed as well: the file of ``--config``, the store, its copies."""
+    file, folder, store = config.file, config.backups.folder, config.database
+    apart = [(file, ""), (folder, "/ohmo-*.tar.gz"), (store, "*")]
+    found = [glob.escape(os.path.realpath(path)) + more for path, more in apart if path is not None]
+    return SensitivePaths(home, config.home.root, found)
 
 
 def policy_of(config: Config, home: Path, sensitive: SensitivePaths) -> Policy:

@@ -12,8 +12,10 @@ import pytest
 from channels.console.adapter import Console
 from channels.registry import discover
 from ohmo.assembly.channels import Wired, roles, wire
+from ohmo.assembly.rulebooks import sensitive_of
 from ohmo.config.load import Config, load
 from ohmo.gateway.access import Policy
+from ohmo.permissions.paths import Touch
 
 
 def configured(tmp_path: Path, text: str) -> Config:
@@ -94,3 +96,15 @@ def test_an_owner_is_an_owner_and_a_person_named_twice_has_the_higher_role(tmp_p
     found: Any = roles(configured(tmp_path, text))
     assert found.named == {"slack:U1": "owner", "slack:U2": "admin", "slack:U3": "guest"}
     assert found.default == "guest"
+
+
+def test_what_belongs_to_the_home_and_lies_elsewhere_is_closed_too(tmp_path: Path) -> None:
+    text = f"backups: {{folder: {tmp_path}/kept}}\nstore: {{url: 'sqlite:///{tmp_path}/apart/house.db'}}\n"
+    (tmp_path / "dotfiles").mkdir()
+    (tmp_path / "config.yaml").symlink_to(tmp_path / "dotfiles" / "[my] ohmo.yaml")
+    sensitive = sensitive_of(configured(tmp_path, text), tmp_path)
+    closed = ("config.yaml", "dotfiles/[my] ohmo.yaml", "kept/ohmo-20260101T000000Z.tar.gz", "apart/house.db", "apart/house.db-wal")
+    assert [sensitive.touch(name, str(tmp_path)) for name in closed] == [Touch.INSIDE] * 5
+    assert [sensitive.touch(name, str(tmp_path)) for name in ("kept/notes.txt", "apart/house.txt", "dotfiles/m ohmo.yaml")] == [
+        Touch.CLEAR
+    ] * 3
