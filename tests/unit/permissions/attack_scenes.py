@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
-import sys
+import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.shell import Shell
+from ohmo.processes.surroundings import child_environment
 from tests.unit.permissions.permission_house import House
 
 CANARY = "k4n4ry-0f-0hm0"  # in every secret; whoever prints it has told one
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
-RIPGREP = Path(sys.executable).parent  # where the wheel puts rg
-SECRETS = """.ssh/id_rsa .ssh/config .aws/credentials .kube/config .netrc .npmrc .pypirc .git-credentials .gnupg/secring.gpg
-    .docker/config.json .config/gh/hosts.yml .bash_history .ohmo/config.yaml .ohmo/ohmo.db .ohmo/.env .ohmo/run/token
-    .ohmo/memory/notes.md .ohmo/skills/x.md .ohmo/logs/ohmo.log""".split()
-PROGRAMS = """ls cat git grep rg head tail wc sort find sed awk jq date file stat diff tree du which env uniq cut tr printf
-    echo helper""".split()
+SECRETS = """.ssh/id_rsa .ssh/config .aws/credentials .kube/config .netrc .npmrc .pypirc .git-credentials .bash_history
+    .gnupg/secring.gpg .docker/config.json .config/gh/hosts.yml .ohmo/config.yaml .ohmo/ohmo.db .ohmo/.env .ohmo/run/token
+    .ohmo/memory/notes.md .ohmo/skills/x.md .ohmo/logs/ohmo.log"""
+PROGRAMS = """ls cat git grep rg head tail wc sort find sed awk jq date file stat diff tree du which env uniq cut tr
+    printf echo helper"""
+OPTIONS = """-o -ox -f -i -r -R -e -x -s -delete -exec touch ; --output=x --pre=evil --pre --files0-from=evil.args
+    --compress-program=evil --in-place -fprint -fevil.sed --from-file=evil.jq --ext-diff --no-index --hostname-bin=evil
+    --checkpoint=1 sx"""
 GIT = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -38,13 +42,18 @@ class Scene:
     root: Path
     home: Path
     work: Path
-    path: str = SYSTEM_PATH
+    path: str
 
     @property
     def house(self) -> House:
         sensitive = SensitivePaths(self.home, self.home / ".ohmo")
-        shell = Shell(self.home, f"{self.path}:{RIPGREP}")
-        return House(self.home, self.work, sensitive, shell)
+        return House(self.home, self.work, sensitive, Shell(self.home, self.path))
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Of a command, as ohmo.tools.bash gives it; with a secret, as a job may have been given one."""
+        around = {"HOME": str(self.home), "PATH": self.path, "LANG": "C.UTF-8"}
+        return child_environment(around, {"PWD": str(self.work), "OHMO_CANARY": CANARY})
 
     @property
     def evil(self) -> Path:
@@ -73,9 +82,19 @@ def repository(folder: Path) -> None:
     (folder / "a.py").write_text("x = 1\ny = 2\nz = 3\n")
 
 
+def tools(root: Path) -> str:
+    """PATH with the ripgrep that came with the tests, where the machine has none."""
+    found = shutil.which("rg", path=SYSTEM_PATH) or shutil.which("rg", path=sysconfig.get_path("scripts"))
+    if found is None or Path(found).parent.as_posix() in SYSTEM_PATH.split(":"):
+        return SYSTEM_PATH
+    (root / "tools").mkdir()
+    (root / "tools" / "rg").symlink_to(found)
+    return f"{SYSTEM_PATH}:{root}/tools"
+
+
 def plain(root: Path) -> Scene:
     home, work = root / "home" / "ada", root / "home" / "ada" / "work"
-    for name in SECRETS:
+    for name in SECRETS.split():
         write(home / name, f"secret {CANARY}\n", 0o600)
     for name in ("b.py", "notes.txt", "README.md", "src/b.py", "deep/c.py"):
         write(work / name, "x = 1\n")
@@ -98,7 +117,7 @@ def plain(root: Path) -> Scene:
     (work / "hard.txt").hardlink_to(home / ".netrc")
     os.mkfifo(work / "fifo")
     repository(work)
-    return Scene(root, home, work)
+    return Scene(root, home, work, tools(root))
 
 
 def _no_traps(scene: Scene) -> None:
@@ -199,28 +218,26 @@ def git_file(root: Path) -> Scene:
 def wildcards(root: Path) -> Scene:
     scene = plain(root)
     _no_traps(scene)
-    for name in """-o -ox -f -i -r -R -e -x -s -delete -exec touch ; --output=x --pre=evil --pre --files0-from=evil.args
-        --compress-program=evil --in-place -fprint -fevil.sed --from-file=evil.jq --ext-diff --no-index --hostname-bin=evil
-        a[$(touch\tx)] --checkpoint=1 sx""".split():
-        write(scene.work / name.replace("\t", " "), "x\n")
+    for name in (*OPTIONS.split(), "a[$(touch x)]", "a b", "new\nline"):
+        write(scene.work / name, "x\n")
     return scene
 
 
 def path_first(root: Path) -> Scene:
     scene = plain(root)
     _no_traps(scene)
-    for name in PROGRAMS:
+    for name in PROGRAMS.split():
         write(scene.work / name, scene.evil.read_text(), 0o755)
-    return Scene(scene.root, scene.home, scene.work, f"{scene.work}:{SYSTEM_PATH}")
+    return Scene(scene.root, scene.home, scene.work, f"{scene.work}:{scene.path}")
 
 
 def path_relative(root: Path) -> Scene:
     scene = plain(root)
     _no_traps(scene)
-    for name in PROGRAMS:
+    for name in PROGRAMS.split():
         write(scene.work / "bin" / name, scene.evil.read_text(), 0o755)
         write(scene.work / "src" / name, scene.evil.read_text(), 0o755)
-    return Scene(scene.root, scene.home, scene.work, f"bin::{SYSTEM_PATH}")
+    return Scene(scene.root, scene.home, scene.work, f"bin::{scene.path}")
 
 
 def hostile_config(root: Path) -> Scene:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.permissions.attack_scenes import Scene, git, repository, write
+from tests.unit.permissions.attack_scenes import Scene, git, repository, tools, write
 
 FILES = {
     "README.md": "# app\n\n## Install\n\nfoo, main, v1.2\n",
@@ -42,4 +42,4 @@ def project(root: Path) -> Scene:
     git(work, "commit", "-qm", "fix: everything")
     git(work, "tag", "v1.0.0")
     write(work / "src" / "app" / "main.py", FILES["src/app/main.py"] + "\n\nmain()\n")
-    return Scene(root, home, work)
+    return Scene(root, home, work, tools(root))

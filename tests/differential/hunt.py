@@ -1,0 +1,102 @@
+"""Random lines are judged; what is allowed runs under strace, and is held against what was judged."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.differential.box import Box, Job
+from tests.differential.compare import beyond
+from tests.differential.generator import Generator
+from tests.differential.judged import Judged, judged
+from tests.differential.rules import KINDS, STUBS, Kind, runs_here
+from tests.differential.splitting import split_otherwise
+from tests.unit.permissions.attack_scenes import Scene, plain, write
+
+_BATCH = 1000
+
+
+@dataclass
+class Report:
+    """``free``: lines that ran unasked without a rule; ``ruled``: only with one. ``findings``: one line each."""
+
+    strings: int = 0
+    free: int = 0
+    ruled: int = 0
+    findings: list[str] = field(default_factory=list[str])
+
+    def __str__(self) -> str:
+        return f"{self.strings} strings: {self.free} run unasked, {self.ruled} by a rule, {len(self.findings)} findings"
+
+
+@dataclass(frozen=True)
+class Allowed:
+    line: str
+    rule: Kind | None
+    judged: Judged
+
+
+def house_with_stubs(root: Path) -> Scene:
+    """The house of the attack list; what the rules name and a test cannot let run is a stub before the system's programs."""
+    scene = plain(root)
+    for name in STUBS:
+        write(root / "stubs" / name, "#!/bin/sh\nexit 0\n", 0o755)
+    return Scene(scene.root, scene.home, scene.work, f"{root}/stubs:{scene.path}")
+
+
+@contextmanager
+def path_of(scene: Scene) -> Iterator[None]:
+    """The judge looks programs up where the daemon would."""
+    before = os.environ["PATH"]
+    os.environ["PATH"] = scene.path
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
+def hunt(root: Path, strings: int, seed: int, workers: int = 2) -> Iterator[Report]:
+    """Reports so far, after each batch. The same seed judges the same lines."""
+    scene, report, draw = house_with_stubs(root), Report(), random.Random(seed)
+    generator = Generator(seed, scene)
+    with Box(scene.root, workers) as box:
+        while report.strings < strings:
+            lines = [generator.line() for _ in range(min(_BATCH, strings - report.strings))]
+            with path_of(scene):
+                allowed = [one for line in dict.fromkeys(lines) if (one := _judge(line, scene, draw)) is not None]
+            report.strings += len(lines)
+            report.free += sum(one.rule is None for one in allowed)
+            report.ruled += sum(one.rule is not None for one in allowed)
+            report.findings += _run(box, allowed, scene)
+            yield report
+
+
+def _judge(line: str, scene: Scene, draw: random.Random) -> Allowed | None:
+    """Allowed without a rule, else with the rule of one kind: one that speaks of it, where there is one."""
+    if scene.house.bash(line).verdict == "allow":
+        return Allowed(line, None, judged(line, scene))
+    fitting = [kind for kind in KINDS if " ".join(kind.words) in line]
+    kind = draw.choice(fitting or KINDS)
+    if scene.house.bash(line, allow=[kind.rule]).verdict == "allow":
+        return Allowed(line, kind, judged(line, scene))
+    return None
+
+
+def _run(box: Box, allowed: list[Allowed], scene: Scene) -> list[str]:
+    """Findings, each with the line that is to blame and its rule."""
+    found = [
+        f"{one.line!r} {one.rule.rule}: {list(argv)} goes beyond the rule"
+        for one in allowed
+        for argv in one.judged.argv
+        if one.rule is not None and one.rule.goes_beyond(argv)
+    ]
+    running = [one for one in allowed if all(runs_here(argv) for argv in one.judged.argv)]
+    told = box.run(Job(one.line, scene.work, scene.env) for one in running)
+    for one, ran in zip(running, told, strict=True):
+        rule = one.rule.rule if one.rule is not None else "unasked"
+        found += [f"{one.line!r} {rule}: {what}" for what in beyond(ran, one.judged, scene)]
+    return found + split_otherwise(box, [(one.line, one.judged) for one in allowed], scene)

@@ -1,0 +1,83 @@
+"""The one place where the differential tests ask the product what it has judged."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ohmo.permissions.patterns import ANY, SOME, known
+from ohmo.permissions.shell import Simple
+from tests.unit.permissions.attack_scenes import Scene
+
+try:
+    from ohmo.permissions.shell.plain import NotPlain, read_plain
+except ImportError:  # the grammar of before
+    NotPlain, read_plain = None, None
+
+# Programs that read the folder in which they stand when no other is named.
+IN_FOLDER = frozenset(("ls", "dir", "vdir", "find", "rg", "tree", "du", "git", "grep", "egrep", "fgrep"))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """``argv``: the words of each simple command, the product's wildcards where it judged all that a word may become.
+    ``files``: what the operands and redirections name, resolved. ``folder``: where it runs, resolved."""
+
+    argv: tuple[tuple[str, ...], ...]
+    files: frozenset[str]
+    folder: str
+
+    @property
+    def programs(self) -> frozenset[str]:
+        return frozenset(os.path.basename(words[0]) for words in self.argv if words)
+
+    def knows(self, argv: Sequence[str]) -> bool:
+        """Whether these words of a started program were judged."""
+        return any(_same(words, argv) for words in self.argv)
+
+    def covers(self, path: str) -> bool:
+        """Whether an opened file is, or lies in, what was judged."""
+        within = [*self.files, *([self.folder] if self.programs & IN_FOLDER else [])]
+        return any(path == one or path.startswith(one.rstrip("/") + "/") for one in within)
+
+
+def judged(command: str, scene: Scene) -> Judged:
+    commands = _commands(command, scene)
+    folder = commands[-1].cwds[-1] if commands else str(scene.work)
+    files = {
+        path
+        for simple in commands
+        for cwd in simple.cwds
+        for word in (*simple.words[1:], *(redirect.target for redirect in simple.redirects))
+        for path in _files(word, cwd)
+    }
+    return Judged(tuple(simple.words for simple in commands), frozenset(files), os.path.realpath(folder))
+
+
+def _commands(command: str, scene: Scene) -> tuple[Simple, ...]:
+    if read_plain is not None:
+        try:
+            return read_plain(command, str(scene.home), str(scene.work))
+        except NotPlain:
+            pass  # a rule allows it: its words are those of the grammar
+    return scene.house.shell.parse(command, scene.work).commands
+
+
+def _same(words: Sequence[str], argv: Sequence[str]) -> bool:
+    if all(known(word) for word in words):
+        return tuple(words) == tuple(argv)
+    form = re.escape("\0".join(words)).replace(SOME, "[^/]*").replace(ANY, ".*")
+    return re.fullmatch(form, "\0".join(argv), re.DOTALL) is not None
+
+
+def _files(word: str, cwd: str) -> Iterator[str]:
+    """What a word would name as an operand, ``--option=word`` too."""
+    named = word.partition("=")[2] if word.startswith("-") and "=" in word else word
+    if known(named):
+        yield os.path.realpath(os.path.join(cwd, named))
+        return
+    for found in glob.glob(os.path.join(cwd, named.replace(SOME, "*").replace(ANY, "*"))):
+        yield os.path.realpath(found)

@@ -1,0 +1,53 @@
+"""How bash itself splits a line into commands and words, held against the words that were judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.differential.box import Box, Job, Ran
+from tests.differential.judged import Judged
+from tests.unit.permissions.attack_scenes import Scene
+
+_SETUP = Path(__file__).with_name("splitting.sh")
+_NOT_RUN = ("No such file or directory", "Is a directory", "ambiguous redirect", "Not a directory", "Permission denied")
+
+
+def jobs(commands: Sequence[str], scene: Scene) -> Iterator[Job]:
+    """Each line twice: with commands that all succeed and that all fail, so that what stands after ``&&`` and after ``||``
+    is reached in one of the two."""
+    for command in commands:
+        for status in ("0", "1"):
+            yield Job(command, scene.work, {**scene.env, "BASH_ENV": str(_SETUP), "OHMO_STATUS": status})
+
+
+def split_otherwise(box: Box, lines: Sequence[tuple[str, Judged]], scene: Scene) -> list[str]:
+    """Where bash saw other words than were judged."""
+    told = box.run(jobs([line for line, _ in lines], scene), traced=False, log=True)
+    wrong: list[str] = []
+    for at, (line, judged) in enumerate(lines):
+        succeeded, failed = told[2 * at : 2 * at + 2]
+        wrong += [f"{line!r}: {what}" for what in _differences(judged, succeeded, failed)]
+    return wrong
+
+
+def _differences(judged: Judged, *runs: Ran) -> Iterator[str]:
+    seen = {words for ran in runs for words in _words(ran.argv)}
+    for words in sorted(seen):
+        if not judged.knows(words):
+            yield f"bash runs {list(words)}, judged was {[list(one) for one in judged.argv]}"
+    if any(reason in ran.out for ran in runs for reason in _NOT_RUN):
+        return  # a redirection or a cd came to nothing, and so did what belongs to it
+    for words in judged.argv:
+        if words and "/" not in words[0] and not any(Judged((words,), judged.files, "").knows(one) for one in seen):
+            yield f"judged was {list(words)}, bash runs {sorted(map(list, seen))}"
+
+
+def _words(noted: str) -> Iterator[tuple[str, ...]]:
+    """Records of a count and as many words, each ended by a null byte."""
+    texts = [text.encode("latin-1").decode("utf-8", "surrogateescape") for text in noted.split("\0")]
+    at = 0
+    while at < len(texts) - 1:
+        size = int(texts[at])
+        yield tuple(texts[at + 1 : at + 1 + size])
+        at += 1 + size
