@@ -17,7 +17,7 @@ from ohmo.permissions.paths import SensitivePaths
 from ohmo.processes.runner import ProcessRunner
 from ohmo.tools.files.stamps import FileStamps
 from ohmo.tools.jobs import BackgroundJobs
-from ohmo.tools.web.addresses import is_public
+from ohmo.tools.web.addresses import is_elsewhere
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Host and port to IP addresses as text. Raises OSError."""
@@ -62,7 +62,7 @@ class Workbench:
     limits: Limits = field(default_factory=Limits)
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     resolver: Resolver = system_resolver
-    reachable: Callable[[IPv4Address | IPv6Address], bool] = is_public
+    reachable: Callable[[IPv4Address | IPv6Address], bool] = is_elsewhere
     ripgrep: Path | None = None
     stamps: FileStamps = field(default_factory=FileStamps)
     background: BackgroundJobs = field(default_factory=lambda: BackgroundJobs(8))

@@ -3,68 +3,119 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+import socket
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 Ip = IPv4Address | IPv6Address
 
-_NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))  # RFC 6052, RFC 8215
-_COMPATIBLE = IPv6Network("::/96")  # RFC 4291 2.5.5.1
-_TRANSLATED = IPv6Network("::ffff:0:0:0/96")  # RFC 2765
+SPECIAL4 = tuple(  # IANA IPv4 Special-Purpose Address Registry (RFC 6890, 8190) and multicast
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8",  # this network, RFC 791
+            "10.0.0.0/8",  # private use, RFC 1918
+            "100.64.0.0/10",  # shared address space, RFC 6598; Alibaba Cloud's metadata
+            "127.0.0.0/8",  # loopback, RFC 1122
+            "169.254.0.0/16",  # link-local, RFC 3927; metadata of most clouds
+            "172.16.0.0/12",
+            "192.0.0.0/24",  # IETF protocol assignments, RFC 6890; Oracle Cloud's metadata
+            "192.0.2.0/24",  # documentation, RFC 5737
+            "192.31.196.0/24",  # AS112, RFC 7535
+            "192.52.193.0/24",  # AMT, RFC 7450
+            "192.88.99.0/24",  # 6to4 relays, RFC 7526
+            "192.168.0.0/16",
+            "192.175.48.0/24",  # AS112, RFC 7534
+            "198.18.0.0/15",  # benchmarks, RFC 2544
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/4",  # multicast, RFC 5771
+            "240.0.0.0/4",  # reserved, RFC 1112, with the broadcast address
+        ),
+    )
+)
+HOSTS4 = tuple(  # look public, and lead from inside a cloud to the services of the host
+    map(
+        IPv4Network,
+        (
+            "168.63.129.16/32",  # Azure: "What is IP address 168.63.129.16?"
+            "161.26.0.0/16",  # IBM Cloud: the service network
+            "166.8.0.0/14",
+        ),
+    )
+)
+UNICAST6 = IPv6Network("2000::/3")  # IANA "IPv6 Address Space": nothing else is given out
+SPECIAL6 = tuple(  # IANA IPv6 Special-Purpose Address Registry, as far as it lies in UNICAST6
+    map(
+        IPv6Network,
+        (
+            "2001::/23",  # IETF protocol assignments: Teredo, benchmarks, ORCHID, AMT, DRIP
+            "2001:db8::/32",  # documentation, RFC 3849
+            "2002::/16",  # 6to4, RFC 3056
+            "2620:4f:8000::/48",  # AS112, RFC 7534
+            "3ffe::/16",  # 6bone, given back: RFC 3701
+            "3fff::/20",  # documentation, RFC 9637
+        ),
+    )
+)
+NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: how IPv6-only networks reach the rest
 _ISATAP = (0x00005EFE, 0x02005EFE)  # RFC 5214: the middle of the interface identifier
 _PRIVATE_NAMES = (
-    "localhost",
-    "local",
-    "internal",
+    "localhost",  # RFC 6761
+    "local",  # RFC 6762
+    "internal",  # ICANN's choice for private use; metadata.google.internal, host.docker.internal
+    "home.arpa",  # RFC 8375
     "intranet",
     "home",
     "lan",
     "corp",
-    "home.arpa",
     "localdomain",
     "private",
     "onion",
     "test",
     "invalid",
+    "svc",  # Kubernetes
+    "metadata.goog",
+    "metadata.packet.net",  # answers by who asks, on a public address
+    "metadata.platformequinix.com",
+    "api.metadata.cloud.ibm.com",
+    "metadata.tencentyun.com",
 )
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMERIC = re.compile(r"0x[0-9a-f]*|[0-9]+")
 
 
-def embedded(ip: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that an IPv6 address carries to a gateway, if it does."""
-    if ip.ipv4_mapped is not None:
-        return ip.ipv4_mapped
-    if ip.sixtofour is not None:
-        return ip.sixtofour
-    if ip.teredo is not None:
-        return ip.teredo[1]
-    if any(ip in network for network in _NAT64) or ip in _COMPATIBLE or ip in _TRANSLATED or (int(ip) >> 32) & 0xFFFFFFFF in _ISATAP:
-        return IPv4Address(int(ip) & 0xFFFFFFFF)
-    return None
-
-
 def is_public(ip: Ip) -> bool:
-    """Global unicast only; what an IPv6 address wraps must be public too."""
-    if isinstance(ip, IPv6Address):
-        if ip.scope_id is not None:
-            return False
-        inner = embedded(ip)
-        if inner is not None:
-            return ip.ipv4_mapped is None and not _special(inner) and int(ip) > 0xFFFFFFFF
-    return not _special(ip)
+    """Global unicast that serves no special purpose; an IPv4 address inside (NAT64, ISATAP) too.
+
+    IPv4-mapped and -compatible addresses, 6to4, Teredo and local NAT64 are never public."""
+    if isinstance(ip, IPv4Address):
+        return not any(ip in network for network in (*SPECIAL4, *HOSTS4))
+    if ip.scope_id is not None:
+        return False
+    inner = IPv4Address(int(ip) & 0xFFFFFFFF)
+    if ip in NAT64:
+        return is_public(inner)
+    if ip not in UNICAST6 or any(ip in network for network in SPECIAL6):
+        return False
+    return (int(ip) >> 32) & 0xFFFFFFFF not in _ISATAP or is_public(inner)
 
 
-def _special(ip: Ip) -> bool:
-    return (
-        not ip.is_global
-        or ip.is_multicast
-        or ip.is_reserved
-        or ip.is_unspecified
-        or ip.is_loopback
-        or ip.is_link_local
-        or ip.is_private
-        or (isinstance(ip, IPv6Address) and ip.is_site_local)
-    )
+def is_own(ip: Ip) -> bool:
+    """Whether an interface of this machine has the address: from it we would speak to it.
+
+    Nothing is sent: connect(2) of a datagram socket only chooses the way."""
+    family = socket.AF_INET if ip.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((str(ip), 9))
+            return ip_address(probe.getsockname()[0]) == ip
+    except OSError:  # no way there
+        return False
+
+
+def is_elsewhere(ip: Ip) -> bool:
+    """Public, and not this machine: its own services may trust whoever comes from inside."""
+    return is_public(ip) and not is_own(ip)
 
 
 def literal(host: str) -> Ip | None:
@@ -76,13 +127,16 @@ def literal(host: str) -> Ip | None:
 
 
 def name_problem(host: str) -> str:
-    """Why a host name is not looked up; "" when it may be. Numbers that some resolvers take for addresses are refused, not guessed."""
-    labels = host.rstrip(".").split(".")
-    if not host.isascii() or not all(_LABEL.fullmatch(label) for label in labels) or len(host) > 253:
+    """Why a host name is not looked up; "" when it may be.
+
+    Numbers that some resolvers take for addresses (inet_aton(3)) are refused, not guessed."""
+    name = host.removesuffix(".")
+    labels = name.split(".")
+    if not host.isascii() or not all(map(_LABEL.fullmatch, labels)) or len(host) > 253:
         return "it is no host name"
-    if all(_NUMERIC.fullmatch(label) for label in labels) or _NUMERIC.fullmatch(labels[-1]):
+    if _NUMERIC.fullmatch(labels[-1]):
         return "it is an address in an unusual spelling"
-    if any(host.rstrip(".") == name or host.rstrip(".").endswith("." + name) for name in _PRIVATE_NAMES):
+    if any(name == private or name.endswith("." + private) for private in _PRIVATE_NAMES):
         return "it names this machine or a private network"
     if len(labels) < 2:
         return "it names a machine of the local network; give a full domain"

@@ -83,6 +83,20 @@ http://[ff02::1]/
 http://[2001:db8::1]/
 http://[100::1]/
 http://[2a00:1450::5efe:7f00:1]/
+http://[2002:808:808::1]/
+http://[64:ff9b:1::808:808]/
+http://168.63.129.16/metadata
+http://[64:ff9b::a83f:8110]/
+http://161.26.0.10/
+http://166.8.0.1/
+http://192.0.0.192/opc/v2/
+http://[5f00::1]/
+http://[4000::1]/
+http://[3fff::1]/
+http://metadata.goog/
+http://kubernetes.default.svc/
+http://router.home.arpa./
+http://example.org../
 http://localhost/
 http://LOCALHOST/
 http://localhost./
@@ -169,8 +183,7 @@ def test_the_list_is_long_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    "address",
-    ["8.8.8.8", "1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "2a00:1450:4001::200e", "64:ff9b::808:808", "2002:808:808::1"],
+    "address", ["8.8.8.8", "1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "2a00:1450:4001::200e", "64:ff9b::808:808"]
 )
 def test_public_addresses_are_public(address: str) -> None:
     assert is_public(ip_address(address))
@@ -428,3 +441,32 @@ def test_very_deep_pages_do_not_end_the_thread() -> None:
 @pytest.mark.parametrize("html", ["", "<", "<html", "plain", "<p>" * 1000, "<a href='x", "&#0;&#xD800;", "<table><tr><td>1</table>"])
 def test_broken_pages_become_some_text(html: str) -> None:
     assert isinstance(to_markdown(html, "http://x.example/"), str)
+
+
+async def test_no_proxy_of_the_environment_comes_between(site: Site, fetch: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy would look the name up again, where nothing is checked."""
+    proxied: list[str] = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        proxied.append((await reader.readline()).decode())
+        writer.close()
+
+    listening = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    where = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, where)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    site.serve("/", lambda _: web.Response(text="direct"))
+    await site.start()  # type: ignore[attr-defined]
+    assert "direct" in (await fetch(url=site.url("/"))).text
+    listening.close()
+    assert proxied == []
+
+
+@pytest.mark.parametrize("host", ["168.63.129.16", "127.0.0.1", "[64:ff9b::a9fe:a9fe]"])
+async def test_the_tool_as_it_is_built_refuses_by_the_same_rule(bench: Workbench, context: CallContext, host: str) -> None:
+    tool = load_tools(bench)["WebFetch"]
+    result = (await tool.run(tool.input.model_validate({"url": f"http://{host}/"}), context)).result
+    assert result.error
+    assert "not on the public internet" in result.text
