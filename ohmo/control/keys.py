@@ -103,7 +103,7 @@ def load_token(path: Path) -> str:
         pass
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; remove the file, the next start makes a new one") from error
-    token = secrets.token_urlsafe(32)
+    token = f"ohmo_{secrets.token_urlsafe(32)}"  # a shape by which it is known where it leaks
     write_whole(path, token + "\n")
     return token
 

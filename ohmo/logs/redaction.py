@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
+from ohmo.logs.assigned import without_assigned
+
 BLOT = "********"
 REDACTED = "[redacted]"  # the same in words that are rendered: asterisks are markup there
 _SHAPES = (  # what a credential looks like, whoever wrote it into the line; the source is each issuer's page on token formats
@@ -22,7 +24,8 @@ _SHAPES = (  # what a credential looks like, whoever wrote it into the line; the
     r"\bgh[pousr]_[A-Za-z0-9]{16,}",  # GitHub
     r"\bgithub_pat_\w{20,}",
     r"\bglpat-[\w-]{16,}",  # GitLab
-    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",  # AWS
+    # AWS, with the secret part that stands behind it in a table
+    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b(?:[ \t,;:|]{1,3}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+]))?",
     r"\bAIza[\w-]{30,}",  # Google API key
     r"\bya29\.[\w-]{16,}",  # Google OAuth
     r"\bhf_[A-Za-z0-9]{16,}",  # Hugging Face
@@ -30,6 +33,8 @@ _SHAPES = (  # what a credential looks like, whoever wrote it into the line; the
     r"\bpypi-[\w-]{16,}",
     r"\b(?:gsk_|xai-)[A-Za-z0-9]{16,}",  # Groq, xAI
     r"\bSG\.[\w-]{16,}\.[\w-]{16,}",  # SendGrid
+    r"\bohmo_[\w-]{32,}",  # ours: run/token
+    r"\b\d{10}\.[0-9a-f]{16}\.[0-9a-f]{64}\b",  # ours: the cookie of a browser
     r"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*",  # JWT
 )
 _SHAPE = re.compile("|".join(_SHAPES), re.DOTALL)
@@ -60,16 +65,17 @@ class Redactor:
             self._literal = re.compile("|".join(re.escape(value) for value in sorted(known, key=len, reverse=True))) if known else None
         if self._literal is not None:
             text = self._literal.sub(BLOT, text)
-        text = _SHAPE.sub(BLOT, text)
+        text = _SHAPE.sub(BLOT, _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text))
         text = _IN_CONTEXT.sub(lambda match: f"{match['before'] or match['user']}{BLOT}", text)
-        return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
+        return without_assigned(text, BLOT)
 
     def words(self, text: str) -> str:
-        """What people or the model will read: known values and the shapes of tokens are taken out, everything else stays as it is."""
+        """What people or the model will read: known values, the shapes of tokens
+        and what is assigned to a secret's name are taken out, everything else stays as it is."""
         for value in sorted(self._secrets(), key=len, reverse=True):
             if len(value) >= _SHORTEST_IN_WORDS and value in text:
                 text = text.replace(value, REDACTED)
-        return _SHAPE.sub(REDACTED, text)
+        return without_assigned(_SHAPE.sub(REDACTED, text), REDACTED)
 
     def value(self, value: Any, field: str = "") -> Any:
         """The same for everything inside lists and mappings."""

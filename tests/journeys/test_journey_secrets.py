@@ -14,10 +14,13 @@ from channels.testing import EVERYTHING
 from ohmo.logs.redaction import REDACTED
 from ohmo.providers.scripted import Says
 from ohmo.testing import World, house
+from tests.unit.logs.test_assigned_secrets import SECRETS as ASSIGNED
 from tests.unit.logs.test_logs import SHAPES
 
 LIKE_SLACK = replace(EVERYTHING, preview=False, revise=timedelta(seconds=0.1))
-SECRETS = [secret.replace("\n", " ") for secret in SHAPES]  # a command and a message are lines
+SHAPED = [secret.replace("\n", " ") for secret in SHAPES]  # a command and a message are lines
+SAID = [*SHAPED, *(text for text, _ in ASSIGNED)]
+SECRETS = [*SHAPED, *(secret for _, secret in ASSIGNED)]
 DIVIDER = " and "
 TOKEN = "ghp_abcdefghijklmnopqrst0123456789abcdef"
 
@@ -30,13 +33,13 @@ def plain(text: str) -> str:
 async def test_no_token_comes_through(world: Callable[..., World], activity: str) -> None:
     life = world(
         Says("", calls=(("Read", {"file_path": "keys.txt"}), ("Grep", {"pattern": f"x{'y' * 95}|{TOKEN}", "path": "."}))),
-        f"They are {DIVIDER.join(SECRETS)}.",
+        f"They are {DIVIDER.join(SAID)}.",
         activity=activity,
         capabilities=LIKE_SLACK,
     )
     async with house(life) as built:
-        (life.work / "keys.txt").write_text("\n".join(SECRETS))
-        await life.platform.says(f"keep {DIVIDER.join(SECRETS)}")
+        (life.work / "keys.txt").write_text("\n".join(SAID))
+        await life.platform.says(f"keep {DIVIDER.join(SAID)}")
         await life.hears("They are")
         [thread] = await built.store.threads()
         history = await built.store.history(thread.thread)
@@ -51,5 +54,5 @@ async def test_no_token_comes_through(world: Callable[..., World], activity: str
             "transcript": "\n".join(told),
         }
         assert [name for name, text in where.items() if secret in text or json.dumps(secret)[1:-1] in text] == []
-    assert life.texts()[-1].count(REDACTED) >= len(SECRETS)
+    assert life.texts()[-1].count(REDACTED) >= len(SAID)
     assert "ghp_" not in life.texts()[-1]  # the line of the activity was cleaned before it was cut
