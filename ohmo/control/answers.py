@@ -8,6 +8,7 @@ from typing import TypeVar
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ohmo.contracts.keys_once import DoubledKey, refuse_doubled_keys
 from ohmo.control.encode import dumps
 
 _DIGITS = 19  # of the largest number a store knows
@@ -39,7 +40,10 @@ async def body_of(request: web.Request, wanted: type[Body]) -> Body:
         raise Refusal(415, "send JSON: the header Content-Type must be application/json")
     raw = await request.read()
     try:
+        refuse_doubled_keys(raw)
         return wanted.model_validate_json(raw)
+    except DoubledKey as error:
+        raise Refusal(400, str(error)) from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in first["loc"]) or "body"

@@ -17,7 +17,9 @@ from channels.errors import Rejected, Unavailable
 from ohmo.contracts.errors import OhmoError
 from ohmo.control.answers import Refusal, answer
 from ohmo.control.callers import Callers
+from ohmo.control.doubled import refuse_doubled
 from ohmo.control.keys import Keys
+from ohmo.control.misses import Misses, TooManyMisses
 
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d*)?")  # RFC 9110, 7.2: host and port, nothing else
 OPEN = ("/", "/login", "/healthz", "/readyz", "/favicon.svg", "/api/v1/known")  # say nothing that is not public
@@ -38,22 +40,26 @@ HEADERS = {
 class Guard:
     """``names``: host names beside localhost and plain addresses that lead here (a reverse proxy's). ``cookie``: the name of ours."""
 
-    def __init__(self, keys: Keys, callers: Callers, cookie: str, names: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, keys: Keys, callers: Callers, cookie: str, names: frozenset[str] = frozenset(), misses: Misses | None = None
+    ) -> None:
         self._keys = keys
         self._callers = callers
         self._cookie = cookie
         self._proxied = names
         self._names = names | {"localhost"}
+        self._misses = misses or Misses()
 
     def middleware(self) -> Middleware:
         @web.middleware
         async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
             self._callers.heard(request)
             try:
+                refuse_doubled(request)
                 self.check(request)
                 response = await handler(request)
             except Refusal as error:
-                response = answer({"error": str(error)}, status=error.status)
+                response = await self._refused(request, error)
             except Rejected as error:
                 response = answer({"error": str(error)}, status=400)
             except Unavailable as error:
@@ -77,6 +83,18 @@ class Guard:
 
         return guarded
 
+    async def _refused(self, request: web.Request, error: Refusal) -> web.Response:
+        """Who showed something wrong may have guessed; who showed nothing did not."""
+        if error.status == 401 and (_is_hook(request) or self._shows_key(request)):
+            error = await self._misses.count() or error
+        response = answer({"error": str(error)}, status=error.status)
+        if isinstance(error, TooManyMisses):
+            response.headers["Retry-After"] = str(error.after)
+        return response
+
+    def _shows_key(self, request: web.Request) -> bool:
+        return "Authorization" in request.headers or self._cookie in request.cookies
+
     def check(self, request: web.Request) -> None:
         """Raises Refusal: 403 for a foreign page, 421 for a foreign name, 401 for nobody."""
         origin = request.headers.get("Origin")
@@ -95,7 +113,7 @@ class Guard:
         opens_page = request.method == "GET" and request.path in OPEN and request.headers.get("Sec-Fetch-Mode") == "navigate"
         if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none") and not opens_page:
             raise Refusal(403, "pages of another site may not speak to ohmo")
-        if request.path.startswith("/hooks/"):
+        if _is_hook(request):
             return  # its signature says whose it is; there is nothing else there than POST
         if request.path in OPEN or request.path.startswith("/static/"):
             return
@@ -135,6 +153,10 @@ class Guard:
         if request.method not in ("GET", "HEAD") and "Origin" not in request.headers and "Sec-Fetch-Site" not in request.headers:
             raise Refusal(403, "a change by cookie needs the header Origin")
         return True
+
+
+def _is_hook(request: web.Request) -> bool:
+    return request.path.startswith("/hooks/")
 
 
 def _name(host: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 
 from aiohttp import web
 
+from ohmo.contracts.keys_once import DoubledKey
 from ohmo.control.answers import Refusal, answer
 from ohmo.cron.webhooks import MOST, Hooks, KeyReused, NotSigned
 
@@ -29,6 +30,8 @@ class HookRoutes:
             taken = await self._hooks.take(hook, request.headers, body)
         except NotSigned as error:
             raise Refusal(401, str(error)) from error
+        except DoubledKey as error:
+            raise Refusal(400, str(error)) from error
         except KeyReused as error:
             raise Refusal(409, "this Idempotency-Key came with another body before; a new thing needs a new key") from error
         except ValueError as error:

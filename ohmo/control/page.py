@@ -10,6 +10,7 @@ from aiohttp import web
 
 from ohmo.control.answers import Refusal, answer
 from ohmo.control.keys import COOKIE_LIFE, Keys
+from ohmo.control.misses import Misses
 
 _FOLDER = Path(__file__).parent / "assets"
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".webmanifest": "application/manifest+json"}
@@ -19,10 +20,11 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 class Page:
     """Without a cookie the page shows how to log in; it holds nothing private itself."""
 
-    def __init__(self, keys: Keys, cookie: str, origin: str | None) -> None:
+    def __init__(self, keys: Keys, cookie: str, origin: str | None, misses: Misses) -> None:
         self._keys = keys
         self._cookie = cookie
         self._origin = origin
+        self._misses = misses
         self._files = {path.name: path.read_bytes() for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES}
         digest = hashlib.sha256(b"\0".join(name.encode() + b"\0" + body for name, body in self._files.items())).hexdigest()[:16]
         self._version = digest
@@ -62,6 +64,8 @@ class Page:
     async def login(self, request: web.Request) -> web.Response:
         """Opens once; then the browser carries a cookie that no script can read and no other site can make it send."""
         cookie = self._keys.redeem(request.query.get("code", ""))
+        if cookie is None and (refusal := await self._misses.count()) is not None:
+            raise refusal
         response = web.Response(status=303, headers={"Location": "/" if cookie else "/#login-failed", "Cache-Control": "no-store"})
         if cookie is not None:
             # A proxy that ends TLS says so; a lie costs only the liar.

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 from channels.contract import Address, ChatId, Clock, Outbound
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival, Terms, Wake
+from ohmo.contracts.keys_once import refuse_doubled_keys
 from ohmo.contracts.store import Accepted, PostRow
 from ohmo.cron.wakes import DEADLINE, SILENT
 from ohmo.ids import derived
@@ -165,8 +166,9 @@ class Hooks:
         return self._hooks.get(name)
 
     async def take(self, hook: Webhook, headers: Mapping[str, str], body: bytes) -> Taken:
-        """Returns when it is durable. Raises NotSigned, KeyReused, and ValueError: the place to deliver to cannot be reached now."""
+        """Returns when it is durable. Raises NotSigned, DoubledKey, KeyReused, and ValueError: the place to deliver to cannot be reached now."""
         check(hook, headers, body, self._clock().timestamp())
+        refuse_doubled_keys(body)
         key = key_of(hook, headers, body)
         if hook.deliver is not None and hook.to is not None:
             return await self._deliver(derived("hook", hook.name, key), hook.to, fill(hook.deliver, body) or "(empty)")
