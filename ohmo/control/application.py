@@ -21,6 +21,7 @@ from ohmo.control.hooks import HookRoutes
 from ohmo.control.logs import Logs
 from ohmo.control.misses import Misses
 from ohmo.control.page import Page
+from ohmo.control.peers import Peers
 from ohmo.control.reading import Reading
 from ohmo.control.stream import Streams
 from ohmo.control.titles import Titles
@@ -64,7 +65,8 @@ def _application(behind: Behind, callers: Callers) -> web.Application:
     ports, live = behind.ports, behind.live
     misses = Misses()
     page = Page(behind.keys, behind.cookie, behind.url, misses)
-    guard = Guard(behind.keys, callers, behind.cookie, behind.names, misses)
+    peers = Peers(behind.ancestry)
+    guard = Guard(behind.keys, callers, peers, behind.cookie, behind.names, misses)
     application = web.Application(middlewares=[guard.middleware()], client_max_size=_BODY)
     application.add_routes(Health(ports, behind.metrics).routes())
     application.add_routes([web.get("/api/v1/events", Streams(ports.reports, live, ports.browser, guard.lets_stay).handle)])

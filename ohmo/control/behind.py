@@ -9,12 +9,13 @@ from ohmo.control.live import Live
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.ids import NewId
+from ohmo.processes.ancestry import Ancestry
 
 
 @record
 class Behind:
     """``metrics`` None: /metrics is switched off. ``cookie``: the name a browser's login has here. ``url`` None: no TCP.
-    ``names``: host names of a reverse proxy."""
+    ``names``: host names of a reverse proxy. ``ancestry``: see ``Peers``."""
 
     ports: Ports
     metrics: Metrics | None
@@ -25,3 +26,4 @@ class Behind:
     names: frozenset[str]
     new_id: NewId
     clock: Clock
+    ancestry: Ancestry | None

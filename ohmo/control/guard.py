@@ -1,4 +1,4 @@
-"""Looks at every request before anything else does: whose it is, and that no foreign page sent it.
+"""Looks at every request before anything else does: whose it is, that no foreign page sent it and nothing that the daemon itself runs.
 
 A name in Host that is not ours is DNS rebinding; an Origin that is not the Host is a foreign page (also one on another port of this
 machine, which shares our cookies); Fetch Metadata (W3C "Fetch Metadata Request Headers") catches what carries no Origin.
@@ -20,6 +20,7 @@ from ohmo.control.callers import Callers
 from ohmo.control.doubled import refuse_doubled
 from ohmo.control.keys import Keys
 from ohmo.control.misses import Misses, TooManyMisses
+from ohmo.control.peers import Peers
 
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d*)?")  # RFC 9110, 7.2: host and port, nothing else
 OPEN = ("/", "/login", "/healthz", "/readyz", "/favicon.svg", "/api/v1/known")  # say nothing that is not public
@@ -41,10 +42,17 @@ class Guard:
     """``names``: host names beside localhost and plain addresses that lead here (a reverse proxy's). ``cookie``: the name of ours."""
 
     def __init__(
-        self, keys: Keys, callers: Callers, cookie: str, names: frozenset[str] = frozenset(), misses: Misses | None = None
+        self,
+        keys: Keys,
+        callers: Callers,
+        peers: Peers,
+        cookie: str,
+        names: frozenset[str] = frozenset(),
+        misses: Misses | None = None,
     ) -> None:
         self._keys = keys
         self._callers = callers
+        self._peers = peers
         self._cookie = cookie
         self._proxied = names
         self._names = names | {"localhost"}
@@ -57,6 +65,7 @@ class Guard:
             try:
                 refuse_doubled(request)
                 self.check(request)
+                await self._peers.admit(request)
                 response = await handler(request)
             except Refusal as error:
                 response = await self._refused(request, error)

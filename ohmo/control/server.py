@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import field
@@ -22,6 +23,7 @@ from ohmo.control.ports import Ports
 from ohmo.control.sockets import Listen, bind_tcp, unix_socket
 from ohmo.discovery import load
 from ohmo.ids import IdSource, NewId
+from ohmo.processes.ancestry import Ancestry
 
 Heard = Callable[[str, Event], None]
 _APPLICATION = "ohmo.control.application:answering"  # with its web server, imported after what hears
@@ -44,12 +46,13 @@ class Doors:
 @record
 class Place:
     """``run``: the folder (0700) for socket and token. ``listen`` None: unix socket only. ``names``: host names of a reverse proxy.
-    ``fallback``: $XDG_RUNTIME_DIR, for a socket whose path would be too long."""
+    ``fallback``: $XDG_RUNTIME_DIR, for a socket whose path would be too long. ``ancestry``: whose descendants may decide nothing here, see ``Peers``."""
 
     run: Path
     listen: Listen | None
     names: frozenset[str] = field(default=frozenset())
     fallback: Path | None = None
+    ancestry: Ancestry | None = field(default_factory=lambda: Ancestry(os.getpid()))
 
 
 def _now() -> datetime:
@@ -95,7 +98,10 @@ class Control:
             tcp = None if self._place.listen is None else stack.enter_context(bind_tcp(self._place.listen))
             port = None if tcp is None else tcp.getsockname()[1]
             url = self._url(port)
-            behind = Behind(self._ports, self._metrics, live, keys, f"ohmo-{port or 0}", url, self._place.names, self._new_id, self._clock)
+            behind = Behind(
+                self._ports, self._metrics, live, keys, f"ohmo-{port or 0}", url, self._place.names, self._new_id, self._clock,
+                self._place.ancestry,
+            )  # fmt: skip
             answering = asyncio.Event()
             work = await stack.enter_async_context(asyncio.TaskGroup())
             for name, task in (("control.live", live.run()), ("control.answers", _answer(behind, (unix, tcp), calm, answering))):

@@ -16,6 +16,7 @@ from ohmo.config.load import Config
 from ohmo.daemon.life import living
 from ohmo.daemon.loop import run
 from ohmo.logs.writing import logging_to
+from ohmo.processes.family import adopt_orphans
 from ohmo.processes.sealed import seal
 from ohmo.store.lock import hold_home
 
@@ -25,6 +26,7 @@ def one_shot(config: Config, environ: Mapping[str, str], *, still: bool = False,
     """The house in a thread of this process, for one command without a daemon: yields the socket's path. Takes the home's lock meanwhile.
     ``still``: it answers questions about itself, and nothing in it moves. ``tell`` hears the warnings of its status. Raises HomeTaken, ConfigError."""
     seal(environ)
+    adopt_orphans()
     config.home.prepare()
     config = replace(
         config,

@@ -24,6 +24,7 @@ from ohmo.contracts.errors import ConfigError
 from ohmo.control.server import Doors
 from ohmo.daemon.allocator import give_back, trimming
 from ohmo.lifecycle import supervised
+from ohmo.processes.orphans import bury
 from ohmo.store.opening import open_store
 from ohmo.store.restoring import finish_restore
 from ohmo.store.workroom import sweep
@@ -105,6 +106,7 @@ def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitab
         ("store", house.storewatch.run),
         ("memory", house.memorywatch.run),
         ("allocator", lambda: give_back(trimming())),
+        ("orphans", bury),
         ("expiry", lambda: expiry(house.store, house.expire, house.seams.clock)),
         ("upkeep", lambda: let_go(config, house.store, house.seams.clock.before)),
         ("backups", lambda: keep_backups(config, house.notices, house.seams.clock)),

@@ -32,6 +32,7 @@ from ohmo.discovery import load
 from ohmo.failpoints import from_environment
 from ohmo.lifecycle import notify, outcome, signals
 from ohmo.logs.writing import GRAVE, is_read_live, logging_to
+from ohmo.processes.family import adopt_orphans
 from ohmo.processes.sealed import seal
 from ohmo.service.heartbeat import heartbeat
 from ohmo.service.rereading import Rereading
@@ -69,6 +70,7 @@ def serve(config: Config, order: Order) -> int:
     """``ohmo run``: until a signal. Returns the exit code; says what is wrong in one line on stderr."""
     faulthandler.enable()
     seal(order.environ)
+    adopt_orphans()
     try:
         seams = Seams(failpoint=from_environment(order.environ), environ=order.environ)
     except ValueError as error:

@@ -40,6 +40,7 @@ from ohmo.control.server import Control, Doors, Place
 from ohmo.control.sockets import Listen
 from ohmo.cron.webhooks import Hooks
 from ohmo.ids import IdSource
+from ohmo.processes.ancestry import Ancestry
 
 T0 = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 USAGE = Usage("small-model", "turn", 100, 50, 10, 20, 1500)
@@ -387,11 +388,14 @@ class SmallHouse:
         )
 
     @asynccontextmanager
-    async def open(self, run: Path, *, port: int = 0, names: frozenset[str] = frozenset()) -> AsyncGenerator[Doors]:
-        """The web channel receives and control serves."""
+    async def open(
+        self, run: Path, *, port: int = 0, names: frozenset[str] = frozenset(), ancestry: Ancestry | None = None
+    ) -> AsyncGenerator[Doors]:
+        """The web channel receives and control serves; without ``ancestry`` also children of this process are let in."""
         self._state = run / "state"
         self._state.mkdir(parents=True, exist_ok=True)
-        control = Control(self.ports(), Place(run, Listen("127.0.0.1", port), names), Metrics())
+        place = Place(run, Listen("127.0.0.1", port), names, ancestry=ancestry)
+        control = Control(self.ports(), place, Metrics())
         async with control.serving() as doors, self.web.connect():
             receiving = asyncio.create_task(self.web.receive(self))
             try:

@@ -17,6 +17,7 @@ from ohmo.control.callers import Callers
 from ohmo.control.cron import CronRoutes
 from ohmo.control.guard import Guard
 from ohmo.control.keys import Keys
+from ohmo.control.peers import Peers
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.recipes import BUNDLED, read_recipe
 from ohmo.cron.spec import spec_of
@@ -48,7 +49,7 @@ async def client(tmp_path: Path) -> AsyncIterator[TestClient[web.Request, web.Ap
         return Address("slack", "T1", ChatId(rest))
 
     desk = CronDesk(DeskParts(store, publish, resolve, lambda _: None, (tmp_path,), "UTC", IdSource(), clock, _nothing_asked))
-    guard = Guard(Keys("t" * 40), Callers(), "c", frozenset())
+    guard = Guard(Keys("t" * 40), Callers(), Peers(None), "c", frozenset())
     application = web.Application(middlewares=[guard.middleware()])
     application.add_routes(CronRoutes(desk).routes())
     async with TestClient(TestServer(application), headers={"Authorization": f"Bearer {'t' * 40}"}) as client:

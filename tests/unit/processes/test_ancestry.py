@@ -1,0 +1,141 @@
+"""Nobody below a process passes for somebody who is not, whatever happens while its parents are walked."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from ohmo.processes.ancestry import Ancestry
+
+_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+ROOT, INIT = 10, 1
+NUMBERS = 40  # so few that they are given again at once
+
+
+class Machine:
+    """A process table in which, between any two looks, somebody forks and somebody ends. Orphans fall to the nearest adopting parent (prctl(2),
+    PR_SET_CHILD_SUBREAPER): ``ROOT`` for everybody below it."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.parents = {INIT: 0, ROOT: INIT, 20: INIT}
+        self.below = {ROOT}
+        self.adopting = {ROOT, INIT}
+        self.kept = {INIT, ROOT, 20}
+        for _ in range(25):
+            self.fork()
+
+    def fork(self) -> int | None:
+        free = [number for number in range(2, NUMBERS) if number not in self.parents]
+        if not free:
+            return None
+        child, parent = self.chance.choice(free), self.chance.choice(sorted(self.parents))
+        self.parents[child] = parent
+        if parent in self.below:
+            self.below.add(child)
+            if self.chance.random() < 0.2:
+                self.adopting.add(child)
+        return child
+
+    def end(self) -> None:
+        mortal = sorted(set(self.parents) - self.kept)
+        if not mortal:
+            return
+        gone = self.chance.choice(mortal)
+        heir = self.parents[gone]
+        while heir not in self.adopting:
+            heir = self.parents[heir]
+        self.parents = {pid: heir if up == gone else up for pid, up in self.parents.items() if pid != gone}
+        self.below.discard(gone)
+        self.adopting.discard(gone)
+
+    def parent(self, pid: int) -> int | None:
+        for _ in range(self.chance.randrange(6)):
+            self.chance.choice((self.fork, self.end))()
+        return self.parents.get(pid)
+
+
+def test_whatever_ends_and_begins_meanwhile_no_descendant_is_taken_for_somebody_else_and_nobody_else_for_one() -> None:
+    told: dict[tuple[bool, str], int] = {}
+    for seed in range(20_000):
+        machine = Machine(random.Random(seed))  # noqa: S311 - a test that can be repeated
+        asked = machine.chance.choice(sorted(set(machine.parents) - {ROOT}))
+        machine.kept.add(asked)  # who asks is still there: the socket's pidfd says so
+        inside = asked in machine.below
+        place = Ancestry(ROOT, machine.parent).place(asked)
+        told[inside, place] = told.get((inside, place), 0) + 1
+    assert (True, "outside") not in told
+    assert (False, "inside") not in told
+    assert told[True, "inside"] > 1_000
+    assert told[False, "outside"] > 1_000
+
+
+@pytest.mark.parametrize(
+    ("parents", "pid", "place"),
+    [
+        ({5: 4, 4: 10, 10: 1, 1: 0}, 5, "inside"),
+        ({5: 4, 4: 1, 10: 1, 1: 0}, 5, "outside"),
+        ({10: 1, 1: 0}, 10, "outside"),  # the house of one command, which asks itself
+        ({10: 1, 1: 0}, 5, "unclear"),  # gone
+        ({5: 4, 10: 1, 1: 0}, 5, "unclear"),  # its parent is gone
+        ({10: 1, 1: 0}, 0, "outside"),  # of a pid namespace around ours
+        ({number: number - 1 for number in range(1, 1_000)}, 999, "unclear"),  # a line without end
+    ],
+)
+def test_the_line_upwards_decides(parents: dict[int, int], pid: int, place: str) -> None:
+    assert Ancestry(ROOT if len(parents) < 1_000 else 5_000, parents.get).place(pid) == place
+
+
+def test_as_the_first_process_of_a_container_everybody_is_below_but_who_was_brought_in() -> None:
+    parents = {1: 0, 7: 1, 8: 7, 9: 0}  # 9: docker exec
+    assert [Ancestry(1, parents.get).place(pid) for pid in (7, 8, 9, 1)] == ["inside", "inside", "outside", "outside"]
+
+
+@_LINUX
+def test_a_real_child_is_inside_a_real_parent_outside_and_who_has_ended_nowhere() -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        assert Ancestry(os.getpid()).place(child.pid) == "inside"
+        assert Ancestry(child.pid).place(os.getpid()) == "outside"
+        assert Ancestry(os.getpid()).place(os.getppid()) == "outside"
+    finally:
+        child.kill()
+        child.wait()
+    assert Ancestry(os.getpid()).place(child.pid) == "unclear"
+
+
+STORY = """
+import asyncio, os, subprocess, sys, time
+from ohmo.processes.ancestry import Ancestry
+from ohmo.processes.family import adopt_orphans, descendants
+from ohmo.processes.orphans import bury
+adopt_orphans()
+away = "import os, sys, time\\nif os.fork(): os._exit(0)\\nos.setsid()\\nif os.fork(): os._exit(0)\\nprint(os.getpid(), flush=True)\\ntime.sleep(0.3)"
+told = subprocess.run(["env", "-i", sys.executable, "-c", away], stdout=subprocess.PIPE, text=True, check=True).stdout
+orphan = int(told)
+print(Ancestry(os.getpid()).place(orphan), orphan in descendants(os.getpid()))
+looks = 0
+async def at_once(_):
+    global looks
+    looks += 1
+    if looks > 2:
+        raise EOFError
+    await asyncio.sleep(0.5)
+own = subprocess.Popen(["true"])
+own.wait()
+try:
+    asyncio.run(bury(at_once))
+except EOFError:
+    pass
+print(descendants(os.getpid()))
+"""
+
+
+@_LINUX
+def test_who_forks_away_in_a_session_of_its_own_without_an_environment_stays_below_and_is_buried_after_its_end() -> None:
+    done = subprocess.run([sys.executable, "-c", STORY], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines() == ["inside True", "[]"], done.stderr

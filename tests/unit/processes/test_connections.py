@@ -1,0 +1,107 @@
+"""Whose end of a TCP connection it is: told by the kernel's tables, for an ordinary user, whose programs may hide what they hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ohmo.processes.connections import _end_of, _is_here, _read
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/net")
+
+# A house and, at its side, somebody who is not below it; both are nobody in particular. The first word says who asks and how.
+STORY = """
+import ctypes, encodings.ascii, encodings.idna, json, os, signal, socket, sys, time
+from ohmo.processes.ancestry import Ancestry
+from ohmo.processes.connections import place_of
+from ohmo.processes.family import adopt_orphans, descendants, send
+from ohmo.processes.sealed import seal
+host, far = sys.argv[1:3]
+signal.alarm(30)
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
+door = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET, dualstack_ipv6=host == "::")
+where = (far, door.getsockname()[1])
+ready, go = os.pipe()
+
+def asks(how):
+    signal.alarm(30)
+    link = socket.create_connection(where)
+    ctypes.CDLL(None).prctl(4, how != "closed", 0, 0, 0)  # 1: as after execve(2); a program may close itself again
+    if how == "hidden":  # in the queue of a socket nobody has it open
+        mine, other = socket.socketpair()
+        socket.send_fds(mine, [b"x"], [link.fileno()])
+        link.close()
+    if how == "orphan" and os.fork():
+        os._exit(0)
+    if how == "gone":
+        link.close()
+    os.write(go, b"x")
+    time.sleep(60)
+    os._exit(0)
+
+def judged():
+    link, theirs = door.accept()
+    os.read(ready, 1)
+    return place_of(theirs, link.getsockname(), Ancestry(os.getpid()))
+
+begin, begun = os.pipe()
+stranger = os.fork()
+if stranger == 0:  # a child of whoever started both
+    os.read(begin, 1)
+    asks("open")
+house = os.fork()
+if house == 0:
+    signal.alarm(30)
+    adopt_orphans()
+    seal({})
+    told = {}
+    for how in ("open", "orphan", "hidden", "gone", "closed"):
+        if os.fork() == 0:
+            asks(how)
+        told[how] = judged()
+        if how == "closed":
+            os.write(begun, b"x")
+            told["stranger beside a closed one"] = judged()
+    send(descendants(os.getpid()), 9)
+    print(json.dumps(told), flush=True)
+    os._exit(0)
+os.waitpid(house, 0)
+os.kill(stranger, 9)
+"""
+
+
+@pytest.mark.parametrize(("host", "far"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "127.0.0.1"), ("::1", "::1")])
+def test_below_the_house_nobody_is_outside_however_the_connection_is_hidden(host: str, far: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STORY, host, far], capture_output=True, text=True, timeout=60, check=False, env={"PATH": os.defpath}
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told == {
+        "open": "inside",
+        "orphan": "inside",
+        "hidden": "unclear",
+        "gone": "unclear",
+        "closed": "unclear",
+        "stranger beside a closed one": "outside",
+    }
+
+
+def test_addresses_of_the_table_are_read_as_the_kernel_writes_them() -> None:
+    assert _read("0100007F:1E25") == (bytes([127, 0, 0, 1]), 7717)
+    assert _read("0000000000000000FFFF00000100007F:1E25") == (bytes([127, 0, 0, 1]), 7717)
+    assert _read("00000000000000000000000001000000:0001") == (bytes(15) + b"\x01", 1)
+
+
+def test_a_connection_that_is_in_no_table_is_somebody_elses_only_when_its_address_is() -> None:
+    assert _end_of(("192.0.2.7", 5), ("192.0.2.8", 7717)) is None
+    assert not _is_here("192.0.2.7")
+    assert _is_here("127.0.0.5")
