@@ -19,10 +19,10 @@ from ohmo.control.answers import Refusal
 from ohmo.processes.ancestry import Ancestry, Place
 from ohmo.processes.connections import place_of
 
-# What says nothing private and changes nothing; a webhook's own signature says whose it is.
-FREE = ("/", "/favicon.svg", "/healthz", "/readyz", "/api/v1/known", "/api/v1/status")
-_FREE_BELOW = ("/static/",)
-_SIGNED = "/hooks/"
+# Routes, as they are added: what says nothing private and changes nothing; and a webhook, whose signature says whose it is.
+FREE = frozenset(
+    f"GET {route}" for route in ("/", "/favicon.svg", "/static/{version}/{name}", "/healthz", "/readyz", "/api/v1/known", "/api/v1/status")
+) | {"POST /hooks/{name}"}
 INSIDE = "this was asked by a program that ohmo itself runs, which may look at the status only; do it in a terminal or on the page"
 UNCLEAR = "which program asks cannot be told, and one that ohmo itself runs may not; ask again, from a terminal with `ohmo …`"
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid; unix(7)
@@ -40,7 +40,9 @@ class Peers:
 
     async def admit(self, request: web.Request) -> None:
         """Raises Refusal: it comes from below the daemon, or nobody can tell."""
-        if self._ancestry is None or is_free(request.method, request.path):
+        resource = request.match_info.route.resource
+        method = "GET" if request.method == "HEAD" else request.method
+        if self._ancestry is None or (resource is not None and f"{method} {resource.canonical}" in FREE):
             return
         place = await self._place(request, self._ancestry)
         if place != "outside":
@@ -62,13 +64,6 @@ class Peers:
                 async with self._looking:
                     self._known[transport] = await asyncio.to_thread(place_of, theirs, ours, ancestry)
         return self._known[transport]
-
-
-def is_free(method: str, path: str) -> bool:
-    """Whether everybody may ask that, whoever runs them."""
-    if method == "POST":
-        return path.startswith(_SIGNED)
-    return method in ("GET", "HEAD") and (path in FREE or path.startswith(_FREE_BELOW))
 
 
 def _behind(descriptor: int, ancestry: Ancestry) -> Place:

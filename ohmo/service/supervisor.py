@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from channels.record import record
-from ohmo.processes.family import adopt_orphans
+from ohmo.processes.family import adopt_orphans, descendants, send
 from ohmo.processes.sealed import seal
 from ohmo.service.contract import NEVER_AGAIN, STOP_WITHIN, WATCHDOG, reason_in
 from ohmo.store.lock import holder, take
 
 FINAL = (0, *NEVER_AGAIN)  # exit codes after which another start would end the same way, or nobody wants one
 _LOG_SIZE = 5 * 1024 * 1024  # bytes of service.log; one older file is kept
+_ROUNDS = 100  # of killing what was left; who is stuck in the kernel cannot be waited for
 _SUSPENDED = 10.0  # seconds one wait of at most two took: the machine slept, and so did the daemon
 _CREDENTIALS = struct.Struct("3i")  # struct ucred, unix(7)
 
@@ -125,6 +126,7 @@ class Supervisor:
         self._write("running", "serving")
 
     def _start(self) -> None:
+        self._clear()
         self._ready, self._beat, self._kill_at = False, time.monotonic(), 0.0
         self._write("starting", "")
         folder = self._environ.get("HOME", "/")
@@ -214,9 +216,17 @@ class Supervisor:
         while not self._asked_to_stop and (left := until - time.monotonic()) > 0:
             select.select([self._wake], [], [], left)
             self._forget_wakes()
-            with suppress(ChildProcessError):
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
+            _bury()
+
+    def _clear(self) -> None:
+        """What an earlier life left below us ends, as systemd's KillMode=mixed ends it: the next daemon could not tell it from its owner."""
+        for _ in range(_ROUNDS):
+            left = descendants(os.getpid())
+            if not left:
+                return
+            send(left, signal.SIGKILL)
+            time.sleep(0.01)
+            _bury()
 
     def _end(self, state: str, detail: str) -> int:
         self._say(f"{state}: {detail}")
@@ -264,6 +274,13 @@ class Supervisor:
 
 def _heard(_number: int, _frame: object) -> None:
     """The descriptor of ``set_wakeup_fd`` does the work; a handler must only exist."""
+
+
+def _bury() -> None:
+    """Whoever was left to us and has ended."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _ending(code: int | None) -> str:

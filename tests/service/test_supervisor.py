@@ -38,6 +38,9 @@ if act.startswith("exit"):
     print("ohmo: because of " + act, flush=True)
     sys.exit(int(act[4:]))
 say("READY=1")
+if act == "leave" and os.fork() == 0:
+    os.setsid()
+    os.execve("/bin/sleep", [home, "60"], {})
 if act == "hang": time.sleep(1000)
 if act == "deaf": signal.signal(signal.SIGTERM, signal.SIG_IGN)
 while True:
@@ -117,6 +120,24 @@ def test_what_was_killed_is_started_again(kept: Kept) -> None:
     found = kept.running(2)
     assert found["restarts"] == 1
     assert "SIGKILL" in kept.log()
+
+
+def test_who_put_itself_aside_in_one_life_does_not_see_the_next_one(kept: Kept) -> None:
+    """To the daemon that comes after it would be a stranger, whom it may take for its owner."""
+
+    def aside() -> list[str]:
+        found: list[str] = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                found += [path.parent.name] if path.read_bytes().startswith(os.fsencode(kept.home) + b"\0") else []
+        return found
+
+    kept.begin("leave fine")
+    daemon = kept.running()["daemon"]
+    kept.until("somebody is aside", lambda: len(aside()) == 1)
+    os.kill(daemon, signal.SIGKILL)
+    kept.running(2)
+    assert aside() == []
 
 
 def test_what_hangs_is_ended_with_its_stack_in_the_log_and_started_again(kept: Kept) -> None:

@@ -1,0 +1,175 @@
+"""What the daemon runs may look at its status, and nothing else, at either door."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from ohmo.control import peers
+from ohmo.control.peers import INSIDE, UNCLEAR
+from ohmo.control.server import Doors
+from ohmo.processes.ancestry import Ancestry
+from tests.unit.control.small_house import SmallHouse
+from tests.unit.control.test_control_hooks import HOOK
+from tests.unit.control.test_control_hooks import House as Signed
+
+CONTROL = Path(peers.__file__).parent
+ROUTE = re.compile(r'web\.(get|post|put|patch|delete)\(\s*f?"([^"]+)"')
+HARMLESS = {
+    ("GET", "/"),
+    ("GET", "/favicon.svg"),
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("GET", "/static/{version}/{name}"),
+    ("GET", "/api/v1/known"),
+    ("GET", "/api/v1/status"),
+    ("POST", "/hooks/{name}"),
+}
+# Asks everything on its standard input, one connection each, and prints the answers' codes and errors.
+ASKS = """
+import http.client, json, socket, sys
+where, asked = json.load(sys.stdin)
+for door, method, path in asked:
+    if door == "unix":
+        link = http.client.HTTPConnection("localhost")
+        link.sock = socket.socket(socket.AF_UNIX)
+        link.sock.connect(where["unix"])
+    else:
+        link = http.client.HTTPConnection("127.0.0.1", where["port"])
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer " + where["token"]}
+    link.request(method, path, body="{}" if method != "GET" else None, headers=headers)
+    answer = link.getresponse()
+    streams = "json" not in answer.headers.get("Content-Type", "")
+    print(json.dumps([answer.status, "" if streams else answer.read().decode()]), flush=True)
+    link.close()
+"""
+
+
+def routes() -> set[tuple[str, str]]:
+    """Every route that control has, as its source says."""
+    found = {
+        (method.upper(), path.replace("{job}", "/api/v1/cron/{name}"))
+        for file in CONTROL.glob("*.py")
+        for method, path in ROUTE.findall(file.read_text(encoding="utf-8"))
+    }
+    assert len(found) > 40
+    return found
+
+
+@pytest.fixture
+async def house() -> SmallHouse:
+    return SmallHouse()
+
+
+@pytest.fixture
+async def doors(house: SmallHouse, tmp_path: Path) -> AsyncIterator[Doors]:
+    house.hooks = Signed().hooks(HOOK)
+    async with house.open(tmp_path / "run", ancestry=Ancestry(os.getpid())) as doors:
+        yield doors
+
+
+async def below(doors: Doors, asked: list[tuple[str, str, str]]) -> list[tuple[int, Any]]:
+    """What a program is told that the process which serves has started."""
+    where = {
+        "unix": str(doors.socket),
+        "port": int(str(doors.url).rpartition(":")[2]),
+        "token": (doors.socket.parent / "token").read_text().strip(),
+    }
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", ASKS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    out, err = await program.communicate(json.dumps([where, asked]).encode())
+    told = [json.loads(line) for line in out.decode().splitlines()]
+    assert len(told) == len(asked), err.decode()
+    return [(status, body) for status, body in told]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS tells only who asks at the unix socket")
+@pytest.mark.parametrize("door", ["unix", "tcp"])
+async def test_every_route_but_a_few_named_ones_is_shut_to_what_the_daemon_runs(doors: Doors, door: str) -> None:
+    known = sorted(routes())
+    told = await below(doors, [(door, method, re.sub(r"\{seq[^}]*\}+", "1", re.sub(r"\{\w+\}", "x", path))) for method, path in known])
+    open_ones = {
+        route for route, (status, body) in zip(known, told, strict=True) if (status, json.loads(body or "{}")) != (403, {"error": INSIDE})
+    }
+    assert open_ones == HARMLESS
+
+
+@pytest.mark.parametrize("door", ["unix", "tcp"])
+async def test_the_same_program_beside_the_daemon_is_answered(house: SmallHouse, tmp_path: Path, door: str) -> None:
+    elsewhere = subprocess.Popen(["sleep", "60"])
+    try:
+        async with house.open(tmp_path / "run", ancestry=Ancestry(elsewhere.pid)) as doors:
+            told = await below(doors, [(door, "GET", "/api/v1/sessions"), (door, "POST", "/api/v1/login"), (door, "GET", "/api/v1/events")])
+    finally:
+        elsewhere.kill()
+        elsewhere.wait()
+    assert [status for status, _ in told] == [200, 200, 200]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS cannot tell who has a TCP connection")
+async def test_a_login_link_opens_nothing_for_what_the_daemon_runs_and_is_not_used_up_by_it(doors: Doors) -> None:
+    link = doors.login_link()
+    assert link is not None
+    assert link.startswith(str(doors.url))
+    [(status, body)] = await below(doors, [("tcp", "GET", link.removeprefix(str(doors.url)))])
+    assert (status, json.loads(body)) == (403, {"error": INSIDE})
+    async with aiohttp.ClientSession() as session, session.get(link, allow_redirects=False) as response:
+        assert response.headers["Location"] == "/"
+
+
+async def test_who_ended_since_it_connected_is_nobody_whoever_has_its_connection_now(doors: Doors) -> None:
+    """A number that was somebody's may be somebody else's by now."""
+    ours, theirs = socket.socketpair()
+    connects = "import socket, sys; link = socket.socket(socket.AF_UNIX); link.connect(sys.argv[1]); socket.send_fds(socket.socket(fileno=0), [b'x'], [link.fileno()])"
+    program = await asyncio.create_subprocess_exec(sys.executable, "-c", connects, str(doors.socket), stdin=theirs)
+    assert await program.wait() == 0
+    _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptors[0]))
+    writer.write(b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    told = (await reader.read()).decode()
+    writer.close()
+    for end in (ours, theirs):
+        end.close()
+    assert told.startswith("HTTP/1.1 403")
+    assert UNCLEAR in told
+
+
+async def test_the_command_that_is_its_own_house_asks_itself(doors: Doors) -> None:
+    async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(doors.socket))) as session:
+        async with session.post("http://localhost/api/v1/login") as response:
+            assert response.status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/api/v1/status"),
+        ("GET", "/api/v1/status/"),
+        ("GET", "//healthz"),
+        ("GET", "/api/v1/sessions"),
+        ("GET", "/hooks/x"),
+        ("POST", "/hooks/x/../../api/v1/login"),
+        ("POST", "/hooks/%2e%2e%2fapi%2fv1%2flogin/x"),
+        ("GET", "/static/x/../../api/v1/sessions"),
+        ("GET", "/static/..%2fapi/v1/sessions"),
+        ("PUT", "/hooks/x"),
+        ("DELETE", "/static/x/y"),
+        ("GET", "/login"),
+        ("OPTIONS", "/healthz"),
+    ],
+)
+async def test_only_the_very_route_is_free(doors: Doors, method: str, path: str) -> None:
+    [(status, body)] = await below(doors, [("unix", method, path)])
+    assert (status, json.loads(body)) == (403, {"error": INSIDE})
