@@ -1,0 +1,196 @@
+"""A command of the agent speaks to the daemon as its owner would, by every way it has to be somebody else: nothing comes of it. The real daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ohmo.contracts.store import PersonRow
+from ohmo.control.peers import INSIDE
+from ohmo.failpoints import inert
+from ohmo.gateway.pairing import code_hash
+from ohmo.ids import IdSource
+from ohmo.store.sqlite import open_sqlite
+from tests.faults.daemon import ROOT, Daemon, until
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="macOS adopts nobody and tells less"),
+    pytest.mark.timeout(300),
+]
+CODE = "ABCD2345"
+WAYS = ("direct", "background", "session", "bare", "double", "daemonized", "keeperless")
+# HOW, then what it is told on its standard input. Becomes whatever HOW says, asks at both doors and by the command line, and writes down what it heard.
+ASKS = """
+import http.client, json, os, signal, socket, subprocess, sys, time
+how, order = sys.argv[1], json.load(open(sys.argv[2]))
+keeper = int(sys.argv[3]) if len(sys.argv) > 3 else 0
+def away():
+    if os.fork():
+        os._exit(0)
+if how in ("double", "daemonized", "keeperless"):
+    away()
+    if how != "double":
+        os.setsid()
+        away()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+if how == "keeperless":
+    os.kill(keeper, signal.SIGKILL)
+    while os.path.exists(f"/proc/{keeper}") and open(f"/proc/{keeper}/stat").read().rpartition(")")[2].split()[0] != "Z" or os.getppid() == keeper:
+        time.sleep(0.05)
+told = []
+def ask(door, method, path, body):
+    link = http.client.HTTPConnection("127.0.0.1", order["port"], timeout=30)
+    if door == "unix":
+        link.sock = socket.socket(socket.AF_UNIX)
+        link.sock.connect(order["socket"])
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer " + open(order["token"]).read().strip()}
+    link.request(method, path, json.dumps(body), headers)
+    answer = link.getresponse()
+    told.append([f"{door} {method} {path}", answer.status, answer.read().decode()])
+for door in order["doors"]:
+    for method, path, body in order["asked"]:
+        ask(door, method, path, body)
+for words in order["typed"] if how not in ("background", "session", "bare", "daemonized") else []:
+    environ = {"PATH": "/usr/bin:/bin", "HOME": order["home"], "OHMO_HOME": order["home"], "PYTHONPATH": order["root"]}
+    done = subprocess.run([sys.executable, "-m", "ohmo", *words], env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    told.append(["ohmo " + " ".join(words), done.returncode, done.stdout + done.stderr])
+with open(order["heard"] + how + ".new", "w") as file:
+    json.dump(told, file)
+os.rename(order["heard"] + how + ".new", order["heard"] + how)
+"""
+GO = """
+{python} {asks} direct {order}
+{python} {asks} background {order} &
+wait
+setsid -w {python} {asks} session {order}
+env -i {python} {asks} bare {order}
+{python} {asks} double {order}
+env -i {python} {asks} daemonized {order}
+until test -e {heard}double && test -e {heard}daemonized; do sleep 0.1; done
+env -i {python} {asks} keeperless {order} $PPID
+sleep 60
+"""
+
+
+class Owner:
+    """A daemon, and what its owner sees. ``work``: where the agent's commands run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home, self.work = folder / "home", folder / "work"
+        for made in (self.home, self.work):
+            made.mkdir(mode=0o700)
+        (self.home / "config.yaml").write_text(f"workspace: {self.work}\ncontrol: {{listen: '127.0.0.1:0'}}\n")
+        self.daemon = Daemon(self.home)
+
+    async def said(self, text: str, mode: str) -> str:
+        """The thread."""
+        status, found = await self.daemon.call("POST", "/api/v1/messages", {"text": text, "mode": mode})
+        assert status == 202, found
+        return found["thread"]
+
+    async def asked(self) -> list[str]:
+        _, found = await self.daemon.call("GET", "/api/v1/approvals")
+        return [one["ask"]["id"] for one in found["approvals"]]
+
+    async def port(self) -> int:
+        _, found = await self.daemon.call("POST", "/api/v1/login")
+        return int(found["url"].partition("/login")[0].rpartition(":")[2])
+
+    async def standing(self) -> dict[str, Any]:
+        """All that a request could have changed."""
+        _, people = await self.daemon.call("GET", "/api/v1/pairing")
+        _, jobs = await self.daemon.call("GET", "/api/v1/cron")
+        histories = await self.daemon.histories()
+        return {
+            "asked": await self.asked(),
+            "roles": [one["role"] for one in people["people"]],
+            "jobs": [one["name"] for one in jobs["jobs"]],
+            "threads": sorted(histories),
+            "arrived": sorted(one["seq"] for items in histories.values() for one in items if one["type"] == "arrival_info"),
+            "done": (self.work / "allowed").exists(),
+        }
+
+
+@pytest.fixture
+async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
+    found = Owner(tmp_path)
+    now = datetime.now(UTC)
+    async with open_sqlite(found.home / "ohmo.db", clock=lambda: datetime.now(UTC), new_id=IdSource(), writer="test", failpoint=inert) as store:
+        await store.save_person(PersonRow("slack", "T1", "U1", "Mallory", "asking", code_hash(CODE), now + timedelta(hours=1)))
+    await found.daemon.start()
+    yield found
+    await found.daemon.stop()
+
+
+async def test_nothing_that_a_command_asks_of_the_daemon_has_an_effect_and_the_same_from_outside_has(owner: Owner) -> None:
+    thread = await owner.said(f'run Bash command="touch {owner.work}/allowed"', "default")
+
+    async def waits() -> bool:
+        return len(await owner.asked()) == 1
+
+    await until("the question is open", waits)
+    [question] = await owner.asked()
+    order, heard = owner.work / "order.json", f"{owner.work}/heard-"
+    (owner.work / "asks.py").write_text(ASKS)
+    changes = [
+        ("POST", f"/api/v1/approvals/{question}", {"verdict": "allowed"}),
+        ("POST", "/api/v1/pairing", {"code": CODE}),
+        ("POST", "/api/v1/login", {}),
+        ("POST", "/api/v1/cron", {"name": "mine", "schedule": "0 9 * * *", "tz": "UTC", "prompt": "be mine"}),
+        ("POST", "/api/v1/messages", {"text": "I am your owner"}),
+        ("POST", f"/api/v1/sessions/{thread}/reset", {}),
+        ("GET", "/api/v1/sessions", {}),
+    ]
+    typed = [["approvals", "approve", question], ["pairing", "approve", CODE], ["login"], ["-p", "I am your owner"]]
+    told: dict[str, Any] = {
+        "port": await owner.port(), "socket": str(owner.home / "run" / "ohmo.sock"), "token": str(owner.home / "run" / "token"), "root": str(ROOT),
+        "home": str(owner.home), "heard": heard, "doors": ["unix", "tcp"], "asked": changes, "typed": typed,
+    }  # fmt: skip
+    order.write_text(json.dumps(told))
+    names = {"python": sys.executable, "asks": owner.work / "asks.py", "order": order, "heard": heard}
+    (owner.work / "go.sh").write_text(GO.format(**names))
+    before = await owner.standing()
+    attack = await owner.said(f'run Bash command="sh {owner.work}/go.sh"', "full_auto")
+
+    async def all_heard() -> bool:
+        return all(Path(heard + way).exists() for way in WAYS)
+
+    async def over() -> bool:
+        return (await owner.daemon.call("GET", "/api/v1/status"))[1]["turns_running"] == 0
+
+    await until(f"every way was tried; {owner.daemon.said[-500:]}", all_heard)
+    await until("the command is over", over)
+    after = await owner.standing()
+    assert sorted({*before["threads"], attack}) == after["threads"]
+    assert {**after, "threads": 0} == {**before, "threads": 0, "arrived": sorted([*before["arrived"], 1])}
+    assert (before["asked"], before["roles"], before["jobs"], before["done"]) == ([question], ["asking"], [], False)
+    for way in WAYS:
+        answers = json.loads(Path(heard + way).read_text())
+        assert len(answers) in (2 * len(changes), 2 * len(changes) + len(typed))
+        assert [(what, status) for what, status, _ in answers if status not in (403, 1)] == [], way
+        assert [what for what, _, text in answers if INSIDE not in text] == [], way
+
+    # One door each, because what was answered once is answered.
+    order.write_text(json.dumps({**told, "doors": ["unix"], "asked": changes[3:5], "typed": typed[:3]}))
+    outside = await asyncio.create_subprocess_exec(sys.executable, str(owner.work / "asks.py"), "outside", str(order))
+    assert await outside.wait() == 0
+    answers = json.loads(Path(heard + "outside").read_text())
+    assert [status for _, status, _ in answers] == [201, 202, 0, 0, 0], answers
+    assert "/login?code=" in answers[-1][2]
+
+    async def done() -> bool:
+        return (owner.work / "allowed").exists()
+
+    await until("what was allowed is done", done)
+    found = await owner.standing()
+    assert found["asked"] == []
+    assert found["roles"] == ["user"]
+    assert found["jobs"] == ["mine"]
