@@ -57,12 +57,15 @@ class Peers:
             link = transport.get_extra_info("socket")
             theirs, ours = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
             if link.family == socket.AF_UNIX:
-                self._known[transport] = _behind(link.fileno(), ancestry)
+                place = _behind(link.fileno(), ancestry)
             elif theirs is None:  # hung up before it was taken
                 return "unclear"
             else:
                 async with self._looking:
-                    self._known[transport] = await asyncio.to_thread(place_of, theirs, ours, ancestry)
+                    place = await asyncio.to_thread(place_of, theirs, ours, ancestry)
+                if place == "unclear":  # the next look may tell
+                    return place
+            self._known[transport] = place
         return self._known[transport]
 
 

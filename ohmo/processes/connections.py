@@ -37,8 +37,7 @@ def place_of(theirs: End, ours: End, ancestry: Ancestry) -> Place:
     places = {ancestry.place(pid) for pid in held}
     if places:
         return "inside" if "inside" in places else "unclear" if "unclear" in places else "outside"
-    seen = (pid for pid in closed if ancestry.place(pid) != "outside")
-    if any(os.path.exists(f"/proc/{pid}") for pid in seen):  # noqa: PTH110
+    if any(_may_hide(pid) for pid in _pids() if ancestry.place(pid) != "outside"):
         return "unclear"  # it may be theirs
     if os.getuid() not in (0, found.owner) or any(map(_is_of_a_login, closed)):
         return "outside"
@@ -90,7 +89,7 @@ def _holders(inode: int) -> tuple[list[int], list[int]]:
     closed: list[int] = []
     for pid in _pids():
         try:
-            if any(name == f"socket:[{inode}]" for name in _open(pid)):
+            if any(name == f"socket:[{inode}]" for _, name in _open(pid)):
                 held.append(pid)
         except PermissionError:
             closed.append(pid)
@@ -103,11 +102,37 @@ def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
 
 
-def _open(pid: int) -> Iterator[str]:
+def _open(pid: int) -> Iterator[tuple[str, str]]:
+    """Number and what it leads to."""
     folder = f"/proc/{pid}/fd"
     for name in os.listdir(folder):  # noqa: PTH208
         with suppress(FileNotFoundError):
-            yield os.readlink(f"{folder}/{name}")  # noqa: PTH115
+            yield name, os.readlink(f"{folder}/{name}")  # noqa: PTH115
+
+
+def _may_hide(pid: int) -> bool:
+    """Whether it may have a socket that is none of its descriptors: they are not shown to us, one waits in the queue of a unix socket
+    (SCM_RIGHTS, unix(7)), or it was handed to io_uring."""
+    try:
+        for number, name in _open(pid):
+            if name == "anon_inode:[io_uring]":
+                return True
+            if name.startswith("socket:") and _queued(Path(f"/proc/{pid}/fdinfo/{number}")):
+                return True
+    except PermissionError:
+        return True
+    except OSError:  # it ended
+        return False
+    return False
+
+
+def _queued(socket_: Path) -> bool:
+    """Whether descriptors wait in its queue. Raises OSError."""
+    try:
+        lines = socket_.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:  # closed since
+        return False
+    return any(line.startswith("scm_fds:") and line.split()[1] != "0" for line in lines)
 
 
 def _is_of_a_login(pid: int) -> bool:

@@ -20,10 +20,7 @@ from ohmo.ids import IdSource
 from ohmo.store.sqlite import open_sqlite
 from tests.faults.daemon import ROOT, Daemon, until
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="macOS adopts nobody and tells less"),
-    pytest.mark.timeout(300),
-]
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="macOS adopts nobody and tells less"), pytest.mark.timeout(300)]
 CODE = "ABCD2345"
 WAYS = ("direct", "background", "session", "bare", "double", "daemonized", "keeperless")
 # HOW, then what it is told on its standard input. Becomes whatever HOW says, asks at both doors and by the command line, and writes down what it heard.
@@ -123,7 +120,9 @@ class Owner:
 async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
     found = Owner(tmp_path)
     now = datetime.now(UTC)
-    async with open_sqlite(found.home / "ohmo.db", clock=lambda: datetime.now(UTC), new_id=IdSource(), writer="test", failpoint=inert) as store:
+    async with open_sqlite(
+        found.home / "ohmo.db", clock=lambda: datetime.now(UTC), new_id=IdSource(), writer="test", failpoint=inert
+    ) as store:
         await store.save_person(PersonRow("slack", "T1", "U1", "Mallory", "asking", code_hash(CODE), now + timedelta(hours=1)))
     await found.daemon.start()
     yield found

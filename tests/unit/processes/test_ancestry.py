@@ -62,7 +62,7 @@ class Machine:
 def test_whatever_ends_and_begins_meanwhile_no_descendant_is_taken_for_somebody_else_and_nobody_else_for_one() -> None:
     told: dict[tuple[bool, str], int] = {}
     for seed in range(20_000):
-        machine = Machine(random.Random(seed))  # noqa: S311 - a test that can be repeated
+        machine = Machine(random.Random(seed))
         asked = machine.chance.choice(sorted(set(machine.parents) - {ROOT}))
         machine.kept.add(asked)  # who asks is still there: the socket's pidfd says so
         inside = asked in machine.below

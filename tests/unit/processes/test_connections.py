@@ -77,6 +77,66 @@ os.waitpid(house, 0)
 os.kill(stranger, 9)
 """
 
+# Root's process with two children that became somebody: the house, and a tunnel with everything closed.
+LOGIN = """
+import ctypes, encodings.ascii, encodings.idna, json, os, signal, socket, time
+from ohmo.processes.ancestry import Ancestry
+from ohmo.processes.connections import place_of
+from ohmo.processes.family import descendants, send
+signal.alarm(30)
+door = socket.create_server(("127.0.0.1", 0))
+ready, go = os.pipe()
+begin, begun = os.pipe()
+
+def become(open_to_others):
+    signal.alarm(30)
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+    ctypes.CDLL(None).prctl(4, open_to_others, 0, 0, 0)
+
+def judged():
+    link, theirs = door.accept()
+    os.read(ready, 1)
+    return place_of(theirs, link.getsockname(), Ancestry(os.getpid()))
+
+tunnel = os.fork()
+if tunnel == 0:
+    become(0)
+    links = []
+    while os.read(begin, 1):
+        links.append(socket.create_connection(door.getsockname()))
+        os.write(go, b"x")
+house = os.fork()
+if house == 0:
+    become(1)
+    os.write(begun, b"x")
+    told = {"tunnel": judged()}
+    for how in ("hidden", "ring"):
+        if os.fork() == 0:
+            signal.alarm(30)
+            link = socket.create_connection(door.getsockname())
+            libc, files = ctypes.CDLL(None), (ctypes.c_int * 1)(link.fileno())
+            # io_uring_setup(2), where the machine has it, and io_uring_register(2) with IORING_REGISTER_FILES
+            ring = libc.syscall(425, 4, ctypes.create_string_buffer(120)) if how == "ring" else -1
+            if ring >= 0:
+                assert libc.syscall(427, ring, 2, files, 1) == 0
+            else:
+                mine, other = socket.socketpair()
+                socket.send_fds(mine, [b"x"], [link.fileno()])
+            link.close()
+            os.write(go, b"x")
+            time.sleep(60)
+        told[how] = judged()
+        send(descendants(os.getpid()), 9)
+        os.wait()
+    os.write(begun, b"x")
+    print(json.dumps({**told, "tunnel again": judged()}), flush=True)
+    os._exit(0)
+os.waitpid(house, 0)
+os.kill(tunnel, 9)
+"""
+
 
 @pytest.mark.parametrize(("host", "far"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "127.0.0.1"), ("::1", "::1")])
 def test_below_the_house_nobody_is_outside_however_the_connection_is_hidden(host: str, far: str) -> None:
@@ -93,6 +153,14 @@ def test_below_the_house_nobody_is_outside_however_the_connection_is_hidden(host
         "closed": "unclear",
         "stranger beside a closed one": "outside",
     }
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root can become two people")
+def test_a_tunnel_of_sshd_is_outside_and_nobody_hides_behind_it() -> None:
+    """Its process is the user's, shows nobody what it has open, and stands below one of root's, as with sshd's privilege separation."""
+    done = subprocess.run([sys.executable, "-c", LOGIN], capture_output=True, text=True, timeout=60, check=False, env={"PATH": os.defpath})
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"tunnel": "outside", "hidden": "unclear", "ring": "unclear", "tunnel again": "outside"}
 
 
 def test_addresses_of_the_table_are_read_as_the_kernel_writes_them() -> None:
