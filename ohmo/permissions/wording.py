@@ -5,52 +5,57 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from channels.text import code_span, literal
 from ohmo.contracts.messages import Json, ToolCall
 from ohmo.contracts.tool import CallContext, Footprint
+from ohmo.permissions.letters import visible
 from ohmo.permissions.ruling import Ruling
 from ohmo.permissions.shell import Shell
 from ohmo.permissions.shell.admitting import family
 
-_MOST = 1500
-# Characters that a reader does not see, or that turn round what stands behind them (UAX 9, tag characters, C0 and C1 but for line feed and tab).
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
-)
-
-
-def visible(text: str) -> str:
-    """With what nobody sees written out (``\\u202e``): a command has to look as it is, at every door."""
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+_EXACT = ("command", "file_path", "url", "path", "pattern")  # arguments in which each letter counts
+_LONGEST_TITLE = 120
 
 
 def title_of(call: ToolCall) -> str:
-    """One line: the tool and what it is about."""
-    about = next((str(call.arguments[key]) for key in ("command", "file_path", "url", "path", "pattern") if call.arguments.get(key)), "")
-    line = visible(about.strip().split("\n")[0])
-    return f"{call.name}: {line[:117] + '...' if len(line) > 120 else line}" if line else call.name
+    """One line: the tool and what it is about; what it leaves out is told in numbers."""
+    about = next((str(call.arguments[key]) for key in _EXACT if call.arguments.get(key)), "")
+    return f"{call.name}: {title_line(about)}" if about.strip() else call.name
+
+
+def title_line(text: str) -> str:
+    """The first line of a command, path or address, shortened, and how much more of it follows."""
+    first, *more = text.strip().split("\n")
+    line = visible(first, exact=True)
+    over = len(line) - _LONGEST_TITLE
+    left = [f"{over} characters"] if over > 0 else []
+    left += [f"{len(more)} line{'s' if len(more) > 1 else ''}"] if more else []
+    return f"{line[:_LONGEST_TITLE]}… (+{', '.join(left)})" if left else line
 
 
 def detail_of(call: ToolCall, context: CallContext, ruling: Ruling) -> str:
     """The arguments as CommonMark, and why somebody is asked."""
-    parts: list[str] = []
-    for name, value in call.arguments.items():
-        if value is None or value is False:
-            continue
-        parts.append(argument(name, value))
-    where = f"in `{context.cwd}`"
+    given = call.arguments.items()
+    parts = [argument(_plain_name(name), value) for name, value in given if value is not None]
     why = f"{ruling.reason} ({ruling.source})" if ruling.reason else ruling.source
-    return "\n".join([*parts, f"{where}: {why}"])
+    why = literal(visible(" ".join(why.split()), exact=True))  # it quotes words of the call
+    return "\n".join([*parts, f"in {code_span(visible(str(context.cwd), exact=True))}: {why}"])
+
+
+def _plain_name(name: str) -> str:
+    """A tool of a server may take arguments of any name."""
+    if re.fullmatch(r"[\w-]+", name, re.ASCII):
+        return name
+    return code_span(visible(" ".join(name.split()), exact=True)) or "(no name)"
 
 
 def argument(name: str, value: Json) -> str:
-    """As CommonMark that nothing in ``value`` can leave: it stays what was asked about, whatever it imitates."""
-    text = visible(value if isinstance(value, str) else str(value))
+    """As CommonMark that nothing in ``value`` can leave, whole: it stays what was asked about,
+    whatever it imitates."""
+    text = visible(value if isinstance(value, str) else str(value), exact=name in _EXACT)
     if not text:
         return f"{name}: (empty)"  # an Edit that takes something away says so
-    cut = len(text) - _MOST
-    if cut > 0:  # both ends: what matters may stand last
-        text = f"{text[: _MOST // 2]}\n[... {cut} characters not shown ...]\n{text[-_MOST // 2 :]}"
-    if "\n" not in text and "`" not in text and len(text) <= 200:
+    if not re.search(r"[\n`]", text) and text == text.strip() and len(text) <= 200:
         return f"{name}: `{text}`"
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
     return f"{name}:\n{fence}\n{text}\n{fence}"

@@ -65,6 +65,14 @@ def test_a_command_is_not_covered(rule: str, command: str) -> None:
 def test_a_description_cannot_pass_for_the_command() -> None:
     assert not covered("Bash(make:*)", "Bash", description="make", command="make\nrm -r /")
     assert not covered("Bash(make:*)", "Bash", description="command: make", command="rm -r /")
+    assert not covered("Bash(make:*)", "Bash", command="make\ncommand: `make`\nrm -r /")
+    assert not covered("Bash(make:*)", "Bash", command="make … (+2 lines)\ncommand: `make … (+2 lines)`\nid")
+    assert not covered("Grep(/work/**)", "Grep", glob="x\npath: `/work/a`\ny", pattern="/work/a")
+
+
+def test_what_is_written_out_on_the_card_is_not_the_command_that_runs() -> None:
+    assert not covered("Bash(make:*)", "Bash", command="make \u2028rm")
+    assert not covered("Bash(make:*)", "Bash", command="make \rrm")
 
 
 def test_files_and_hosts_are_covered_by_place() -> None:

@@ -128,10 +128,9 @@ async def test_the_digest_depends_on_everything_that_matters_and_on_no_order(hou
     assert len({digest_of(call, context), *others}) == 5
 
 
-async def test_a_long_command_is_shown_from_both_ends(house: House) -> None:
+async def test_a_long_command_is_shown_whole(house: House) -> None:
     command = "touch start\n" + "touch x\n" * 1000 + "touch the-end"
     decision = await LayeredGate(house.policy(), no_grants).judge(*bash(command), house.context(), Said())
     assert isinstance(decision, Ask)
-    assert "touch start" in decision.question.detail
-    assert "the-end" in decision.question.detail
-    assert len(decision.question.detail) < 3000
+    assert command in decision.question.detail
+    assert decision.question.title == "Bash: touch start… (+1001 lines)"
