@@ -130,8 +130,9 @@ def _message(text: str, *, mrkdwn_on: bool) -> dict[str, Any]:
 
 
 def _section(text: str) -> dict[str, Any]:
-    """``verbatim``: Slack must not turn "@here" or a channel's name in the text into the real thing (text object)."""
-    return {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
+    """``verbatim``: Slack must not turn "@here" or a channel's name in the text into the real thing (text object).
+    ``expand``: it would hide the end of a long one behind "see more" (section), and people answer what they see."""
+    return {"type": "section", "expand": True, "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
 
 
 def _buttons(choices: Sequence[Choice]) -> list[dict[str, Any]]:

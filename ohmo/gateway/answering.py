@@ -9,7 +9,7 @@ from ohmo.commands.contract import Decide
 from ohmo.contracts.store import Accepted, Asked, Ruling
 from ohmo.gateway import thumbs
 from ohmo.gateway.access import is_free
-from ohmo.gateway.cards import closing, parse_choice, parse_run
+from ohmo.gateway.cards import closing, elsewhere, is_whole, parse_choice, parse_run
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.late_calls import LateCalls
 from ohmo.gateway.questions import Granting, remembered
@@ -41,6 +41,10 @@ class Answering:
             await parts.end(accepted, "refused", f"{answer.person.id} may not answer this question")
             await self._acknowledge(answer, "This question is not yours to answer.")
             return
+        if not await self._stands_on_its_card(asked, answer):
+            await parts.end(accepted, "refused", "pressed on another message than this question's card")
+            await self._acknowledge(answer, "This is not the card of this question.")
+            return
         choice = asked.ask.question.choices[pressed[0]] if pressed[0] < len(asked.ask.question.choices) else None
         if choice is None:
             await parts.end(accepted, "refused", "no such choice")
@@ -52,8 +56,23 @@ class Answering:
             decision = Decide(asked.ask.id, "denied")
         else:
             decision = Decide(asked.ask.id, "allowed", choice.value if choice.value in ("session", "always") else "once")
+        if decision.verdict == "allowed" and not is_whole(asked, answer.address):
+            await parts.end(accepted, "refused", "too long to be allowed in a chat")
+            await self._acknowledge(answer, elsewhere(asked))
+            return
         done = await self.decide(accepted, answer, decision)
         await self._acknowledge(answer, choice.label if done else "Too late: this question is closed.")
+
+    async def _stands_on_its_card(self, asked: Asked, answer: Answer) -> bool:
+        """A platform lets people forward a card with its buttons, and some programs send what stands on
+        none. Until the platform has named the card, its chat is all that is known of it."""
+        row = await self._parts.store.post_row(asked.ask.id)
+        if row is None:
+            return False
+        where, here = row.row.outbound.address, answer.address
+        known = [state.receipt.message for state in row.parts if state.receipt is not None]
+        same_chat = (where.channel, where.account, where.chat) == (here.channel, here.account, here.chat)
+        return same_chat and (not known or answer.message in known)
 
     async def _pressed_late(self, accepted: Accepted, answer: Answer, approval: str) -> None:
         lapsed = await self._parts.store.lapsed(approval)
@@ -98,6 +117,10 @@ class Answering:
             await parts.end(
                 accepted, "refused", "not yours to answer", [parts.notice(said.address, "This question is not yours to answer.")]
             )
+            return False
+        if asked is not None and decision.verdict == "allowed" and not is_whole(asked, said.address):
+            posts = [] if quiet else [parts.notice(said.address, elsewhere(asked))]
+            await parts.end(accepted, "refused", "too long to be allowed in a chat", posts)
             return False
         if asked is not None:
             decision = replace(decision, scope=remembered(asked, decision.scope))

@@ -6,25 +6,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from channels.contract import Address, Choice, Outbound
-from channels.text import literal
+from channels.text import literal, split_markdown
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.store import Asked, Card, Closing, OutRow, PostRow
+from ohmo.gateway.access import OWN_DOORS
 from ohmo.gateway.errands import Errands
 from ohmo.ids import NewId
+
+MOST = 16_000  # characters of a question in a chat: some messages of a small platform, one of a large
+_HEAD = 1_500  # characters of one that is longer
 
 
 @in_writer
 def card(asked: Asked) -> PostRow:
     """The card of a question; its row has the question's id, its choices are ``<number>:<id>``."""
-    question = asked.ask.question
-    title = literal(question.title.strip()) if question.kind == "permission" else question.title
-    lines = [f"**{title}**"]
-    if question.detail:
-        lines.append(question.detail)
-    lines.append(_how(asked))
-    choices = tuple(Choice(f"{number}:{asked.ask.id}", choice.label, choice.style) for number, choice in enumerate(question.choices))
-    ttl = 86_400.0
-    return PostRow(asked.ask.id, "message", Outbound(asked.address, "\n\n".join(lines), choices=choices), ttl=ttl)
+    return _card(asked, asked.address, _how(asked))
 
 
 def routed(owner: Callable[[], Address], errands: Errands) -> Card:
@@ -35,21 +31,47 @@ def routed(owner: Callable[[], Address], errands: Errands) -> Card:
         kind, colon, name = asked.address.chat.partition(":")
         if asked.address.channel != "house" or not colon or kind not in ("cron", "hook"):
             return card(asked)
-        row, errand = card(asked), errands.of(asked)
+        errand = errands.of(asked)
         who = f"The {'job' if kind == 'cron' else 'webhook'} {name.partition(':')[0]} asks:"  # behind it: whose, or for what
         if asked.ask.question.kind == "permission" and kind == "cron":
             how = _THUMBS if errand is not None else f"Answer with a button, or with `ohmo approvals approve {asked.ask.id}{_DENY}"
         else:
             words = ' --word "…"' if asked.ask.question.kind == "question" else ""
             how = _BUTTON if errand is not None else f"Answer with a button, or with `ohmo approvals approve {asked.ask.id}{words}`."
-        place = errand.place if errand is not None else owner()
-        text = row.outbound.text.rpartition("\n\nAnswer ")[0]
-        return replace(row, outbound=replace(row.outbound, address=place, text=f"{who}\n\n{text}\n\n{how}"))
+        return _card(asked, errand.place if errand is not None else owner(), how, who)
 
     return made
 
 
+def _card(asked: Asked, place: Address, how: str, who: str = "") -> PostRow:
+    question, choices = asked.ask.question, enumerate(asked.ask.question.choices)
+    title = literal(question.title.strip()) if question.kind == "permission" else question.title
+    detail = question.detail
+    if not is_whole(asked, place):
+        head = split_markdown(detail, lambda piece: len(piece) <= _HEAD)[0]
+        detail, how = f"{head}\n\n…\n\n{elsewhere(asked)}", _REFUSE
+        choices = ((number, choice) for number, choice in choices if choice.value == "deny")
+    text = "\n\n".join(filter(None, (who, f"**{title}**", detail, how)))
+    buttons = tuple(Choice(f"{number}:{asked.ask.id}", one.label, one.style) for number, one in choices)
+    return PostRow(asked.ask.id, "message", Outbound(place, text, choices=buttons), ttl=86_400.0)
+
+
+def is_whole(asked: Asked, place: Address) -> bool:
+    """Whether whoever is in ``place`` was shown all that a permission is for: nobody allows what was cut."""
+    question = asked.ask.question
+    return question.kind != "permission" or place.channel in OWN_DOORS or len(question.detail) <= MOST
+
+
+def elsewhere(asked: Asked) -> str:
+    """Where a permission that is too long for chats can be read and given."""
+    return (
+        f"This is {len(asked.ask.question.detail)} characters long and cannot be shown whole in this chat, so it cannot be allowed here: "
+        f"read it on ohmo's page, or with `ohmo approvals show {asked.ask.id}`, and answer there."
+    )
+
+
 _PERMISSION = "Answer with a button, or say `/approve`, `/approve session`, `/approve always` or `/deny`."
+_REFUSE = "Answer with a button or `/deny` to refuse it."
 _THUMBS, _DENY, _BUTTON = "Answer with a button, or with 👍 or 👎.", "` or `deny`.", "Answer with a button."
 _RUN = "run:"
 
@@ -64,6 +86,7 @@ _WITHOUT = (  # how to answer: with buttons, and where there are none; the react
     ("Answer with a button, or say ", "Answer with 👍 or 👎 on this message, or say "),
     ("Answer with a button, or with ", "Answer with "),
     ("Answer with a button or in your own words.", "Answer in your own words."),
+    (_REFUSE, "Answer with 👎 on this message or `/deny` to refuse it."),
     ("Press the button, or say `/approve`, to run it now.", "Say `/approve` to run it now."),
     (" Press the button to run it now.", ""),
 )
@@ -95,6 +118,8 @@ def lapsing(new_id: NewId) -> Closing:
     @in_writer
     def close(row: OutRow) -> PostRow:
         text = row.row.outbound.text
+        if text.endswith(_REFUSE):
+            return closing(new_id, "No answer in time: not run.")(row)
         if not text.endswith((_PERMISSION, _THUMBS, _DENY)):
             return closing(new_id, "No answer in time: denied")(row)
         made = closing(new_id, "No answer in time: not run.")(row)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from channels.contract import Person, PersonId, Said
 from ohmo.contracts.arrivals import Again, Wake
 from ohmo.contracts.store import Lapsed
-from ohmo.gateway.cards import closing
+from ohmo.gateway.cards import closing, elsewhere, is_whole
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.ids import derived
 
@@ -27,6 +27,8 @@ class LateCalls:
         parts, asked = self._parts, lapsed.asked
         if not owner and not parts.access.may_answer(asked, said):
             return False, "This question is not yours to answer."
+        if not is_whole(asked, said.address):
+            return False, elsewhere(asked)
         if parts.publish is None or (wake := await self._again(said, lapsed)) is None:
             return False, "This question is closed."
         name = said.person.name or said.person.id

@@ -1,6 +1,7 @@
 """A model that does what the person's own words say, so that many threads and daemons can share one server without a common script.
 
 ``m-7-3fa9 #run{echo x >> counter} #chunks{20} #pace{0.1} #wait{2}``: calls Bash once, then answers in 20 pieces, 0.1 s apart, after 2 s.
+``#lines{300}``: that command behind so many lines that do nothing (``behind``).
 ``#show{FILES}``: shows files by Brief. ``#then{COMMAND}``: a second command, when the first has its result. ``#hold{8}``: answers eight events of
 the wire, and the rest when the test says so (``model.go``).
 """
@@ -23,11 +24,17 @@ def answer_to(marker: str) -> str:
     return f"echo: {marker} {TAIL} end"
 
 
+def behind(lines: int, command: str) -> str:
+    """The last of so many lines."""
+    return "\n".join([*(f": line {number:04d} says that nothing happens" for number in range(lines)), command])
+
+
 def directed(asked: Asked) -> Turn:
     said = asked.said
     markers, wanted = MARKER.findall(said), dict(_DIRECTION.findall(said))
     if "run" in wanted and not results(asked.body):
-        return Turn(calls=(Call("Bash", {"command": wanted["run"], "description": "count"}),), delay=float(wanted.get("wait", 0)))
+        command = behind(int(wanted.get("lines", 0)), wanted["run"])
+        return Turn(calls=(Call("Bash", {"command": command, "description": "count"}),), delay=float(wanted.get("wait", 0)))
     if "then" in wanted and results(asked.body) and _last_command(asked.body) == wanted.get("run"):
         return Turn(calls=(Call("Bash", {"command": wanted["then"], "description": "count"}),))
     if "show" in wanted and not results(asked.body):

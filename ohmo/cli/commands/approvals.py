@@ -6,7 +6,7 @@ import click
 
 from ohmo.cli.group import Group
 from ohmo.cli.reach import reach
-from ohmo.cli.show import Columns, address, ago, as_json_text, clean, client_options, print_rows
+from ohmo.cli.show import Columns, address, ago, as_json_text, clean, clean_text, client_options, print_rows
 
 
 @click.group("approvals", cls=Group, help=__doc__)
@@ -27,9 +27,26 @@ def list_(as_json: bool, remote: str | None) -> None:
         "ASKED": lambda row: ago(row["asked_at"]),
         "WHERE": lambda row: address(row["address"]),
         "FOR": lambda row: row["person"],
-        "QUESTION": lambda row: f"{clean(row['ask']['question']['title'])}: {clean(row['ask']['question']['detail'])[:120]}",
+        "QUESTION": lambda row: clean(row["ask"]["question"]["title"]),
     }
     print_rows(found["approvals"], columns, "nothing waits for an answer")
+
+
+@COMMAND.command()
+@click.argument("id")
+@client_options
+def show(id: str, as_json: bool, remote: str | None) -> None:
+    """One question, whole."""
+    client, after = reach(remote), None
+    while True:
+        page = client.get("/api/v1/approvals", after=after)
+        asked, after = next((one for one in page["approvals"] if one["ask"]["id"] == id), None), page["next"]
+        if asked is not None or after is None:
+            break
+    if asked is None:
+        raise click.UsageError(f"{id!r}: no such question is open; `ohmo approvals list` shows those that are")
+    question = asked["ask"]["question"]
+    click.echo(as_json_text(asked) if as_json else f"{clean(question['title'])}\n\n{clean_text(question['detail'])}".rstrip())
 
 
 @COMMAND.command()

@@ -156,6 +156,8 @@ async def test_listings_have_a_table_and_json(home: Path) -> None:
         assert (await ohmo("pairing", "approve", "1234")).out == "slack:U7 (Grace) is let in as user\n"
         assert (await ohmo("pairing", "revoke", "slack:U7")).out == "slack:U7: is let in no more\n"
         row = json.loads((await ohmo("approvals", "list", "--json")).out)[0]
+        assert row["ask"]["question"]["detail"] in (await ohmo("approvals", "show", row["ask"]["id"])).out
+        assert "no such question" in (await ohmo("approvals", "show", "nothing")).err
         assert (await ohmo("approvals", "deny", row["ask"]["id"], "--word", "no")).code == 0
         assert (await ohmo("channels", "list")).out.count("connected") == 1
         assert "/login?code=" in (await ohmo("login")).out
