@@ -53,7 +53,7 @@ async def build_model(config: Config, seams: Seams) -> build.Model:
     return await build.model(endpoints, build.covers(scan), load, seams.environ)
 
 
-def _environ(seams: Seams) -> dict[str, str]:
+def environ_of(seams: Seams) -> dict[str, str]:
     """Commands find ``ohmo`` itself, wherever it is installed; whatever else has the name comes first."""
     own = Path(sys.executable).parent
     path = seams.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -79,11 +79,11 @@ def build_agent(
     home = own_home(seams)
     sensitive = sensitive_of(config, home)
     bench = Workbench(
-        config.home.spill, sensitive, limits=_limits(config), environ=_environ(seams), ripgrep=ripgrep(), cron=cron,
+        config.home.spill, sensitive, limits=_limits(config), environ=environ_of(seams), ripgrep=ripgrep(), cron=cron,
         place=cron.place if cron is not None else None, largest=largest,
     )  # fmt: skip
     tools: Mapping[str, Tool[Any]] = load_tools(bench)
-    policy = policy_of(config, home, sensitive)
+    policy = policy_of(config, home, sensitive, environ_of(seams)["PATH"])
     gate = LayeredGate(policy, grants, others=others)
     executor = Executor(
         tools, gate, width=config.limits.parallel_tools, explain=lambda _, error: explain(error), failpoint=seams.failpoint,

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from channels.record import record
-from ohmo.assembly.agent import AgentParts, build_agent, own_home, redactor
+from ohmo.assembly.agent import AgentParts, build_agent, environ_of, own_home, redactor
 from ohmo.assembly.cgroup import memory_share
 from ohmo.assembly.channels import Wired, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
@@ -84,7 +84,7 @@ class House:
     def tighten(self, config: Config) -> None:
         """``config`` is about to replace this house's: what it forbids is forbidden at once, what it allows waits for new turns. Raises ConfigError."""
         home = own_home(self.seams)
-        policy = policy_of(config, home, sensitive_of(config, home))
+        policy = policy_of(config, home, sensitive_of(config, home), environ_of(self.seams)["PATH"])
         coming = rulebook(config, policy, self.access.people)
         self.books.coming = coming
         self.access.tighten(coming.access)

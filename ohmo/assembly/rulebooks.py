@@ -115,12 +115,12 @@ def sensitive_of(config: Config, home: Path) -> SensitivePaths:
     return SensitivePaths(home, config.home.root, found)
 
 
-def policy_of(config: Config, home: Path, sensitive: SensitivePaths) -> Policy:
-    """``home`` is the person's home folder. Raises ValueError with one line for a rule that cannot be read."""
+def policy_of(config: Config, home: Path, sensitive: SensitivePaths, path: str) -> Policy:
+    """``home`` is the person's home folder, ``path`` where commands find programs. Raises ValueError with one line for a rule that cannot be read."""
     rules = config.permissions
     places = {"WORKSPACE": str(config.workspace), "HOME": str(home), "OHMO_HOME": str(config.home.root)}
     known = rule_set(rules.allow, rules.ask, rules.deny, places)
-    return Policy(known, sensitive, Shell(home), config.workspace, rules.read_outside)
+    return Policy(known, sensitive, Shell(home, path), config.workspace, rules.read_outside)
 
 
 def rulebook(

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ohmo.cli.question import Wanted
-from ohmo.permissions.patterns import known
 from ohmo.permissions.protected import ProtectedPlaces
-from ohmo.permissions.rules import PATH_TOOLS, READERS, WRITERS, command_matches, host_matches, parse_rule, path_matches
-from ohmo.permissions.shell import Shell
+from ohmo.permissions.rules import PATH_TOOLS, READERS, WRITERS, host_matches, parse_rule, path_matches
+from ohmo.permissions.shell import Shell, Simple
+from ohmo.permissions.shell.admitting import covers
 
 
 class Allowed:
@@ -42,20 +42,14 @@ class Allowed:
         return False
 
     def _covers_command(self, command: str, cwd: Path) -> bool:
+        """The whole line as a rule says it; else each of its plain commands, when none writes to a file."""
         if any(rule.tool == "Bash" and rule.pattern == command for rule in self._rules):
             return True
-        script = self._shell.parse(command, cwd)
-        return (
-            not script.unclear
-            and bool(script.commands)
-            and all(
-                simple.words
-                and known(simple.text)
-                and not (simple.redirects or simple.assigned or simple.opaque)
-                and self._named(simple.text)
-                for simple in script.commands
-            )
-        )
+        plain = self._shell.parse(command, cwd).plain
+        return plain != () and not any(each.redirects or not self._named(each, cwd) for each in plain)
 
-    def _named(self, text: str) -> bool:
-        return any(command_matches(rule, text) for rule in self._rules)
+    def _named(self, command: Simple, cwd: Path) -> bool:
+        def inside(word: str) -> bool:
+            return Path(os.path.realpath(cwd / word)).is_relative_to(os.path.realpath(cwd))
+
+        return any(rule.tool == "Bash" and covers(rule.pattern, command, inside) for rule in self._rules)

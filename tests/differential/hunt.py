@@ -86,6 +86,11 @@ def _judge(line: str, scene: Scene, draw: random.Random) -> Allowed | None:
     return None
 
 
+def _env(line: str, scene: Scene) -> dict[str, str]:
+    """As Bash runs it."""
+    return {**scene.env, **scene.house.shell.environment(line, scene.work)}
+
+
 def _run(box: Box, allowed: list[Allowed], scene: Scene) -> list[str]:
     """Findings, each with the line that is to blame and its rule."""
     found = [
@@ -95,7 +100,7 @@ def _run(box: Box, allowed: list[Allowed], scene: Scene) -> list[str]:
         if one.rule is not None and one.rule.goes_beyond(argv)
     ]
     running = [one for one in allowed if all(runs_here(argv) for argv in one.judged.argv)]
-    told = box.run(Job(one.line, scene.work, scene.env) for one in running)
+    told = box.run(Job(one.line, scene.work, _env(one.line, scene)) for one in running)
     for one, ran in zip(running, told, strict=True):
         rule = one.rule.rule if one.rule is not None else "unasked"
         found += [f"{one.line!r} {rule}: {what}" for what in beyond(ran, one.judged, scene)]
