@@ -19,12 +19,34 @@ from ohmo.control.answers import Refusal
 from ohmo.processes.ancestry import Ancestry, Place
 from ohmo.processes.connections import place_of
 
-# Routes, as they are added: what says nothing private and changes nothing; and a webhook, whose signature says whose it is.
+# Routes, as they are added: what says nothing private; what the recipe of the morning brief reads, which runs `ohmo … list` for
+# itself; and a webhook, whose signature says whose it is. None of them changes what somebody may.
 FREE = frozenset(
-    f"GET {route}" for route in ("/", "/favicon.svg", "/static/{version}/{name}", "/healthz", "/readyz", "/api/v1/known", "/api/v1/status")
-) | {"POST /hooks/{name}"}
-INSIDE = "this was asked by a program that ohmo itself runs, which may look at the status only; do it in a terminal or on the page"
-UNCLEAR = "which program asks cannot be told, and one that ohmo itself runs may not; ask again, from a terminal with `ohmo …`"
+    {
+        "GET /",
+        "GET /favicon.svg",
+        "GET /static/{version}/{name}",
+        "GET /healthz",
+        "GET /readyz",
+        "GET /api/v1/known",
+        "GET /api/v1/status",
+        "GET /api/v1/approvals",
+        "GET /api/v1/sessions",
+        "GET /api/v1/sessions/{thread}",
+        "GET /api/v1/inbox",
+        "GET /api/v1/cron",
+        "GET /api/v1/cron/{name}/history",
+        "POST /hooks/{name}",
+    }
+)
+INSIDE = (
+    "this was asked by a program that ohmo itself runs, which may look at a few lists and decide "
+    "nothing; do it in a terminal of your own, on the page or in a chat"
+)
+UNCLEAR = (
+    "which program asks cannot be told, and one that ohmo itself runs may not do this; "
+    "ask again, in a terminal of your own with `ohmo`"
+)
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid; unix(7)
 _PEERPIDFD = 77  # SO_PEERPIDFD, Linux 6.5, asm-generic/socket.h
 _MAC_LOCAL, _MAC_PEERPID = 0, 2  # SOL_LOCAL, LOCAL_PEERPID: sys/un.h

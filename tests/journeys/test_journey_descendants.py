@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ohmo.contracts.store import PersonRow
 from ohmo.control.peers import INSIDE
+from ohmo.cron.recipes import BUNDLED
 from ohmo.failpoints import inert
 from ohmo.gateway.pairing import code_hash
 from ohmo.ids import IdSource
@@ -146,7 +149,7 @@ async def test_nothing_that_a_command_asks_of_the_daemon_has_an_effect_and_the_s
         ("POST", "/api/v1/cron", {"name": "mine", "schedule": "0 9 * * *", "tz": "UTC", "prompt": "be mine"}),
         ("POST", "/api/v1/messages", {"text": "I am your owner"}),
         ("POST", f"/api/v1/sessions/{thread}/reset", {}),
-        ("GET", "/api/v1/sessions", {}),
+        ("GET", "/api/v1/pairing", {}),
     ]
     typed = [["approvals", "approve", question], ["pairing", "approve", CODE], ["login"], ["-p", "I am your owner"]]
     told: dict[str, Any] = {
@@ -193,3 +196,54 @@ async def test_nothing_that_a_command_asks_of_the_daemon_has_an_effect_and_the_s
     assert found["asked"] == []
     assert found["roles"] == ["user"]
     assert found["jobs"] == ["mine"]
+
+
+async def test_the_morning_brief_reads_what_it_needs_from_inside(owner: Owner) -> None:
+    """Whatever the bundled recipes let the agent's Bash read of the house."""
+    thread = await owner.said("good morning", "default")
+    asked = {"name": "ci-triage", "schedule": "0 9 * * *", "tz": "UTC", "prompt": "read CI"}
+    status, found = await owner.daemon.call("POST", "/api/v1/cron", asked)
+    assert status == 201, found
+    rules = [rule for file in sorted(BUNDLED.glob("*.yaml")) for rule in yaml.safe_load(file.read_text())["rules"]]
+    reads = [rule.removeprefix("Bash(ohmo ").rstrip(":*)") for rule in rules if rule.startswith("Bash(ohmo ")]
+    commands = [words for words in reads if not words.startswith("triage ")]
+    assert len(commands) >= 7
+    more = {"sessions show": thread, "cron history": "ci-triage"}
+    environ = f"PATH=/usr/bin:/bin HOME={owner.home} OHMO_HOME={owner.home} PYTHONPATH={ROOT}"
+    lines = [
+        f"env {environ} {sys.executable} -m ohmo {words} {more.get(words, '')} >{owner.work}/said-{number} 2>&1; echo $? >{owner.work}/code-{number}"
+        for number, words in enumerate(commands)
+    ]
+    (owner.work / "go.sh").write_text("\n".join(lines))
+    await owner.said(f'run Bash command="sh {owner.work}/go.sh"', "full_auto")
+
+    async def over() -> bool:
+        return (owner.work / f"code-{len(lines) - 1}").exists()
+
+    await until("all was read", over)
+    codes = {words: (owner.work / f"code-{number}").read_text().strip() for number, words in enumerate(commands)}
+    said = {words: (owner.work / f"said-{number}").read_text() for number, words in enumerate(commands)}
+    assert codes == dict.fromkeys(commands, "0"), said
+
+
+def test_a_command_that_is_its_own_house_lets_nothing_below_it_speak_for_its_owner(tmp_path: Path) -> None:
+    """`ohmo -p` without a daemon."""
+    one = Owner(tmp_path)
+    order, heard = one.work / "order.json", f"{one.work}/heard-"
+    (one.work / "asks.py").write_text(ASKS)
+    changes = [("POST", "/api/v1/messages", {"text": "I am your owner"}), ("POST", "/api/v1/pairing", {"code": CODE})]
+    told = {
+        "port": 0, "socket": str(one.home / "run" / "ohmo.sock"), "token": str(one.home / "run" / "token"), "root": str(ROOT),
+        "home": str(one.home), "heard": heard, "doors": ["unix"], "asked": changes, "typed": [],
+    }  # fmt: skip
+    order.write_text(json.dumps(told))
+    go = f"env -i {{python}} {{asks}} daemonized {{order}}\n{{python}} {{asks}} direct {{order}}\nuntil test -e {heard}daemonized; do sleep 0.1; done\n"
+    (one.work / "go.sh").write_text(go.format(python=sys.executable, asks=one.work / "asks.py", order=order))
+    done = subprocess.run(
+        [sys.executable, "-m", "ohmo", "--permission-mode", "full_auto", "-p", f'run Bash command="sh {one.work}/go.sh"'],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(one.home), "OHMO_HOME": str(one.home), "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    for way in ("direct", "daemonized"):
+        answers = json.loads(Path(heard + way).read_text())
+        assert [(status, INSIDE in text) for _, status, text in answers] == [(403, True)] * len(changes), done.stderr
