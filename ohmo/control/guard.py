@@ -1,4 +1,5 @@
-"""Looks at every request before anything else does: whose it is, that no foreign page sent it and nothing that the daemon itself runs.
+"""Looks at every request before anything else does: whose it is, that no foreign page sent it, and
+nothing that the daemon itself runs.
 
 A name in Host that is not ours is DNS rebinding; an Origin that is not the Host is a foreign page (also one on another port of this
 machine, which shares our cookies); Fetch Metadata (W3C "Fetch Metadata Request Headers") catches what carries no Origin.

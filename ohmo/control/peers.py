@@ -1,6 +1,8 @@
-"""Who asks: nothing that the daemon runs may decide in its owner's place, whatever it is called and whatever it has read.
+"""Who asks: nothing that the daemon runs may decide in its owner's place, whatever it is called
+and whatever it has read.
 
-A command of the agent, a hook, a coding CLI: all descend from the daemon and run as its user, so the socket's mode and the token keep none of them out."""
+A command of the agent, a hook, a coding CLI: all descend from the daemon and run as its user, so
+the socket's mode and the token keep none of them out."""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from ohmo.control.answers import Refusal
 from ohmo.processes.ancestry import Ancestry, Place
 from ohmo.processes.connections import place_of
 
-# Routes, as they are added: what says nothing private; what the recipe of the morning brief reads, which runs `ohmo … list` for
-# itself; and a webhook, whose signature says whose it is. None of them changes what somebody may.
+# Routes, as they are added: what says nothing private; what the recipe of the morning brief reads
+# with `ohmo … list`; and a webhook, whose signature says whose it is. None changes what one may.
 FREE = frozenset(
     {
         "GET /",
@@ -45,7 +47,7 @@ INSIDE = (
 )
 UNCLEAR = (
     "which program asks cannot be told, and one that ohmo itself runs may not do this; "
-    "ask again, in a terminal of your own with `ohmo`"
+    "ask again, or use the command ohmo in a terminal of your own"
 )
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid; unix(7)
 _PEERPIDFD = 77  # SO_PEERPIDFD, Linux 6.5, asm-generic/socket.h
@@ -53,7 +55,8 @@ _MAC_LOCAL, _MAC_PEERPID = 0, 2  # SOL_LOCAL, LOCAL_PEERPID: sys/un.h
 
 
 class Peers:
-    """``ancestry`` None: everybody is outside (tests whose clients are children of the process that serves)."""
+    """``ancestry`` None: everybody is outside (tests whose clients are children of the process
+    that serves)."""
 
     def __init__(self, ancestry: Ancestry | None) -> None:
         self._ancestry = ancestry
@@ -64,7 +67,8 @@ class Peers:
         """Raises Refusal: it comes from below the daemon, or nobody can tell."""
         resource = request.match_info.route.resource
         method = "GET" if request.method == "HEAD" else request.method
-        if self._ancestry is None or (resource is not None and f"{method} {resource.canonical}" in FREE):
+        route = "" if resource is None else f"{method} {resource.canonical}"
+        if self._ancestry is None or route in FREE:
             return
         place = await self._place(request, self._ancestry)
         if place != "outside":
@@ -77,7 +81,8 @@ class Peers:
             return "unclear"
         if transport not in self._known:
             link = transport.get_extra_info("socket")
-            theirs, ours = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+            theirs = transport.get_extra_info("peername")
+            ours = transport.get_extra_info("sockname")
             if link.family == socket.AF_UNIX:
                 place = _behind(link.fileno(), ancestry)
             elif theirs is None:  # hung up before it was taken
@@ -92,11 +97,14 @@ class Peers:
 
 
 def _behind(descriptor: int, ancestry: Ancestry) -> Place:
-    """Who connected to the unix socket. It has to live still: its number could be somebody else's by now."""
+    """Who connected to the unix socket. It has to live still: its number could be somebody
+    else's by now."""
     with socket.socket(fileno=os.dup(descriptor)) as link:
         if sys.platform == "darwin":
             return ancestry.place(link.getsockopt(_MAC_LOCAL, _MAC_PEERPID))
-        pid, _, _ = _CREDENTIALS.unpack(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        size = _CREDENTIALS.size
+        told = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        pid, _, _ = _CREDENTIALS.unpack(told)
         alive: int | None = None
         with suppress(OSError):  # an older kernel, or it is gone: then its line breaks off
             alive = link.getsockopt(socket.SOL_SOCKET, _PEERPIDFD)

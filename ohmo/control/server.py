@@ -46,7 +46,8 @@ class Doors:
 @record
 class Place:
     """``run``: the folder (0700) for socket and token. ``listen`` None: unix socket only. ``names``: host names of a reverse proxy.
-    ``fallback``: $XDG_RUNTIME_DIR, for a socket whose path would be too long. ``ancestry``: whose descendants may decide nothing here, see ``Peers``."""
+    ``fallback``: $XDG_RUNTIME_DIR, for a socket whose path would be too long. ``ancestry``: whose
+    descendants may decide nothing here, see ``Peers``."""
 
     run: Path
     listen: Listen | None
@@ -99,7 +100,8 @@ class Control:
             port = None if tcp is None else tcp.getsockname()[1]
             url = self._url(port)
             behind = Behind(
-                self._ports, self._metrics, live, keys, f"ohmo-{port or 0}", url, self._place.names, self._new_id, self._clock,
+                self._ports, self._metrics, live, keys, f"ohmo-{port or 0}", url, self._place.names,
+                self._new_id, self._clock,
                 self._place.ancestry,
             )  # fmt: skip
             answering = asyncio.Event()

@@ -1,5 +1,8 @@
-"""Whether a process descends from this one. Parents are walked upwards: a child cannot change who stands above it, and with ``adopt_orphans`` whoever loses
-its parent (double fork, setsid, a killed keeper) falls to this process and not to the first one of the machine."""
+"""Whether a process descends from this one.
+
+Parents are walked upwards: a child cannot change who stands above it, and with ``adopt_orphans``
+whoever loses its parent (double fork, setsid, a killed keeper) falls to this process and not to
+the first one of the machine."""
 
 from __future__ import annotations
 
@@ -16,20 +19,23 @@ _SHORT = 13  # PROC_PIDT_SHORTBSDINFO, sys/proc_info.h: of every process, whoeve
 
 
 class Ancestry:
-    """``root``: the pid above everybody inside. ``parent`` of a pid: None when there is no such process, 0 when nobody stands above it that we can see."""
+    """``root``: the pid above everybody inside. ``parent`` of a pid: None when there is no such
+    process, 0 when nobody stands above it that we can see."""
 
     def __init__(self, root: int, parent: Callable[[int], int | None] | None = None) -> None:
         self.root = root
         self._parent = parent or (_of_proc if sys.platform == "linux" else _of_libproc)
 
     def place(self, pid: int) -> Place:
-        """ "unclear": it is gone, or its parents are. ``root`` itself is outside: a command that is its own house speaks to itself.
-        Pid 0 is a process of a pid namespace around ours, where no child of ours can be: pid_namespaces(7)."""
+        """Unclear is who is gone. ``root`` itself is outside: a command that is its own house
+        speaks to itself. Pid 0 is a process of a pid namespace around ours, where no child of
+        ours can be: pid_namespaces(7)."""
         if pid == self.root:
             return "outside"
         for _ in range(_WALKS):
             line = self._line(pid)
-            # The same line twice: nobody's number was given to somebody else meanwhile, their child would have another parent now.
+            # The same line twice: nobody's number was given to somebody else meanwhile, or their
+            # child would have another parent now.
             if line is not None and line == self._line(pid):
                 return "inside" if line[-1] == self.root else "outside"
         return "unclear"
@@ -57,7 +63,7 @@ def _of_proc(pid: int) -> int | None:
         return state_of(pid)[1]
     except (OSError, IndexError):
         try:
-            os.kill(pid, 0)  # /proc may be mounted with hidepid, which shows nobody else's processes: proc(5)
+            os.kill(pid, 0)  # with hidepid, proc(5), other people's processes are not shown
         except PermissionError:
             return 0
         except OSError:
@@ -69,5 +75,6 @@ def _of_libproc(pid: int) -> int | None:
     """macOS: struct proc_bsdshortinfo begins with pid and parent, 32 bits each."""
     found = (ctypes.c_uint32 * 16)()
     size = ctypes.sizeof(found)
-    told = ctypes.CDLL(None).proc_pidinfo(pid, _SHORT, ctypes.c_uint64(0), ctypes.byref(found), size)
+    ask = ctypes.CDLL(None).proc_pidinfo
+    told = ask(pid, _SHORT, ctypes.c_uint64(0), ctypes.byref(found), size)
     return int(found[1]) if told == size else None

@@ -1,4 +1,5 @@
-"""Where the process stands that holds the other end of a TCP connection. Linux: proc_net(5) tells the socket of this machine's end, /proc/PID/fd who has it."""
+"""Where the process stands that holds the other end of a TCP connection. On Linux /proc/net/tcp
+(proc_net_tcp(5)) tells the socket, and /proc/PID/fd who has it open."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ class _Socket:
 
 
 def place_of(theirs: End, ours: End, ancestry: Ancestry) -> Place:
-    """Whoever is not on this machine, or belongs to somebody else here, is outside. Elsewhere than on Linux nobody can tell: outside.
-    Looks through every process of the machine: some ten milliseconds, not for an event loop."""
+    """Whoever is not on this machine, or belongs to somebody else here, is outside; elsewhere than
+    on Linux everybody is, because nobody can tell. Looks through every process of the machine,
+    which takes some ten milliseconds: not for an event loop."""
     if sys.platform != "linux":
         return "outside"
     found = _end_of(theirs, ours)
@@ -47,7 +49,7 @@ def place_of(theirs: End, ours: End, ancestry: Ancestry) -> Place:
 def _end_of(theirs: End, ours: End) -> _Socket | None:
     wanted = (_plain(theirs), _plain(ours))
     for table in ("tcp", "tcp6"):
-        with suppress(OSError), open(f"/proc/net/{table}", encoding="ascii") as rows:  # noqa: PTH123
+        with suppress(OSError), Path(f"/proc/net/{table}").open(encoding="ascii") as rows:
             next(rows)
             for row in rows:
                 words = row.split()
@@ -111,8 +113,8 @@ def _open(pid: int) -> Iterator[tuple[str, str]]:
 
 
 def _may_hide(pid: int) -> bool:
-    """Whether it may have a socket that is none of its descriptors: they are not shown to us, one waits in the queue of a unix socket
-    (SCM_RIGHTS, unix(7)), or it was handed to io_uring."""
+    """Whether it may have a socket that is none of its descriptors: they are not shown to us, one
+    waits in the queue of a unix socket (SCM_RIGHTS, unix(7)), or it was handed to io_uring."""
     try:
         for number, name in _open(pid):
             if name == "anon_inode:[io_uring]":
@@ -136,7 +138,8 @@ def _queued(socket_: Path) -> bool:
 
 
 def _is_of_a_login(pid: int) -> bool:
-    """A process of our user whose parent is root's and not the first one: what sshd keeps for a login, and makes its tunnels with."""
+    """A process of our user whose parent is root's and not the first one: what sshd keeps for a
+    login, and makes its tunnels with."""
     with suppress(OSError):
         parent = state_of(pid)[1]
         return parent > 1 and _user_of(parent) == 0 and _user_of(pid) == os.getuid()

@@ -1,4 +1,5 @@
-"""Who lost its parent below this process falls to it (``family.adopt_orphans``), and is buried here when it has ended."""
+"""Who lost its parent below this process falls to it (``family.adopt_orphans``), and is buried
+here when it has ended."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from contextlib import suppress
 from ohmo.processes.ancestry import state_of
 from ohmo.processes.family import descendants
 
-_EVERY = 30.0  # seconds; the event loop collects its own children within moments, so who is still dead at the next look is nobody's
+_EVERY = 30.0  # seconds; an event loop collects its own within moments: the rest is nobody's
 
 
 async def bury(sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:

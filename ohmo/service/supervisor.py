@@ -219,7 +219,8 @@ class Supervisor:
             _bury()
 
     def _clear(self) -> None:
-        """What an earlier life left below us ends, as systemd's KillMode=mixed ends it: the next daemon could not tell it from its owner."""
+        """What an earlier life left below us ends, as systemd's KillMode=mixed ends it: the next
+        daemon could not tell it from its owner."""
         for _ in range(_ROUNDS):
             left = descendants(os.getpid())
             if not left:

@@ -1,4 +1,5 @@
-"""A command of the agent speaks to the daemon as its owner would, by every way it has to be somebody else: nothing comes of it. The real daemon."""
+"""A command of the agent speaks to the daemon as its owner would, by every way it has to be somebody
+else: nothing comes of it. The real daemon."""
 
 from __future__ import annotations
 
@@ -23,10 +24,12 @@ from ohmo.ids import IdSource
 from ohmo.store.sqlite import open_sqlite
 from tests.faults.daemon import ROOT, Daemon, until
 
-pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="macOS adopts nobody and tells less"), pytest.mark.timeout(300)]
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="macOS adopts nobody and tells less")
+pytestmark = [LINUX, pytest.mark.timeout(300)]
 CODE = "ABCD2345"
 WAYS = ("direct", "background", "session", "bare", "double", "daemonized", "keeperless")
-# HOW, then what it is told on its standard input. Becomes whatever HOW says, asks at both doors and by the command line, and writes down what it heard.
+# HOW and a file with its order. Becomes whatever HOW says, asks at both doors and by the command
+# line, and writes down what it heard.
 ASKS = """
 import http.client, json, os, signal, socket, subprocess, sys, time
 how, order = sys.argv[1], json.load(open(sys.argv[2]))
@@ -43,7 +46,7 @@ if how in ("double", "daemonized", "keeperless"):
         signal.signal(number, signal.SIG_IGN)
 if how == "keeperless":
     os.kill(keeper, signal.SIGKILL)
-    while os.path.exists(f"/proc/{keeper}") and open(f"/proc/{keeper}/stat").read().rpartition(")")[2].split()[0] != "Z" or os.getppid() == keeper:
+    while os.getppid() == keeper:
         time.sleep(0.05)
 told = []
 def ask(door, method, path, body):
@@ -51,7 +54,8 @@ def ask(door, method, path, body):
     if door == "unix":
         link.sock = socket.socket(socket.AF_UNIX)
         link.sock.connect(order["socket"])
-    headers = {"Content-Type": "application/json", "Authorization": "Bearer " + open(order["token"]).read().strip()}
+    token = open(order["token"]).read().strip()
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer " + token}
     link.request(method, path, json.dumps(body), headers)
     answer = link.getresponse()
     told.append([f"{door} {method} {path}", answer.status, answer.read().decode()])
@@ -59,8 +63,9 @@ for door in order["doors"]:
     for method, path, body in order["asked"]:
         ask(door, method, path, body)
 for words in order["typed"] if how not in ("background", "session", "bare", "daemonized") else []:
-    environ = {"PATH": "/usr/bin:/bin", "HOME": order["home"], "OHMO_HOME": order["home"], "PYTHONPATH": order["root"]}
-    done = subprocess.run([sys.executable, "-m", "ohmo", *words], env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    command = [sys.executable, "-m", "ohmo", *words]
+    nothing = subprocess.DEVNULL
+    done = subprocess.run(command, env=order["environ"], stdin=nothing, capture_output=True, text=True)
     told.append(["ohmo " + " ".join(words), done.returncode, done.stdout + done.stderr])
 with open(order["heard"] + how + ".new", "w") as file:
     json.dump(told, file)
@@ -87,12 +92,26 @@ class Owner:
         self.home, self.work = folder / "home", folder / "work"
         for made in (self.home, self.work):
             made.mkdir(mode=0o700)
-        (self.home / "config.yaml").write_text(f"workspace: {self.work}\ncontrol: {{listen: '127.0.0.1:0'}}\n")
+        written = f"workspace: {self.work}\ncontrol: {{listen: '127.0.0.1:0'}}\n"
+        (self.home / "config.yaml").write_text(written)
         self.daemon = Daemon(self.home)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Of a shell."""
+        home = str(self.home)
+        return {"PATH": "/usr/bin:/bin", "HOME": home, "OHMO_HOME": home, "PYTHONPATH": str(ROOT)}
+
+    def order(self) -> dict[str, Any]:
+        """For ``ASKS``."""
+        run = self.home / "run"
+        doors = {"socket": str(run / "ohmo.sock"), "token": str(run / "token"), "doors": ["unix", "tcp"]}
+        return {**doors, "environ": self.environ, "heard": f"{self.work}/heard-"}
 
     async def said(self, text: str, mode: str) -> str:
         """The thread."""
-        status, found = await self.daemon.call("POST", "/api/v1/messages", {"text": text, "mode": mode})
+        message = {"text": text, "mode": mode}
+        status, found = await self.daemon.call("POST", "/api/v1/messages", message)
         assert status == 202, found
         return found["thread"]
 
@@ -109,12 +128,13 @@ class Owner:
         _, people = await self.daemon.call("GET", "/api/v1/pairing")
         _, jobs = await self.daemon.call("GET", "/api/v1/cron")
         histories = await self.daemon.histories()
+        items = [one for history in histories.values() for one in history]
         return {
             "asked": await self.asked(),
             "roles": [one["role"] for one in people["people"]],
             "jobs": [one["name"] for one in jobs["jobs"]],
             "threads": sorted(histories),
-            "arrived": sorted(one["seq"] for items in histories.values() for one in items if one["type"] == "arrival_info"),
+            "arrived": sorted(one["seq"] for one in items if one["type"] == "arrival_info"),
             "done": (self.work / "allowed").exists(),
         }
 
@@ -122,17 +142,18 @@ class Owner:
 @pytest.fixture
 async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
     found = Owner(tmp_path)
-    now = datetime.now(UTC)
-    async with open_sqlite(
-        found.home / "ohmo.db", clock=lambda: datetime.now(UTC), new_id=IdSource(), writer="test", failpoint=inert
-    ) as store:
-        await store.save_person(PersonRow("slack", "T1", "U1", "Mallory", "asking", code_hash(CODE), now + timedelta(hours=1)))
+    until_then = datetime.now(UTC) + timedelta(hours=1)
+    asking = PersonRow("slack", "T1", "U1", "Mallory", "asking", code_hash(CODE), until_then)
+    parts: Any = {"new_id": IdSource(), "writer": "test", "failpoint": inert}
+    now = lambda: datetime.now(UTC)  # noqa: E731
+    async with open_sqlite(found.home / "ohmo.db", clock=now, **parts) as store:
+        await store.save_person(asking)
     await found.daemon.start()
     yield found
     await found.daemon.stop()
 
 
-async def test_nothing_that_a_command_asks_of_the_daemon_has_an_effect_and_the_same_from_outside_has(owner: Owner) -> None:
+async def test_what_a_command_asks_has_no_effect_and_the_same_from_outside_has(owner: Owner) -> None:
     thread = await owner.said(f'run Bash command="touch {owner.work}/allowed"', "default")
 
     async def waits() -> bool:
@@ -142,23 +163,23 @@ async def test_nothing_that_a_command_asks_of_the_daemon_has_an_effect_and_the_s
     [question] = await owner.asked()
     order, heard = owner.work / "order.json", f"{owner.work}/heard-"
     (owner.work / "asks.py").write_text(ASKS)
+    job = {"name": "mine", "schedule": "0 9 * * *", "tz": "UTC", "prompt": "be mine"}
     changes = [
         ("POST", f"/api/v1/approvals/{question}", {"verdict": "allowed"}),
         ("POST", "/api/v1/pairing", {"code": CODE}),
         ("POST", "/api/v1/login", {}),
-        ("POST", "/api/v1/cron", {"name": "mine", "schedule": "0 9 * * *", "tz": "UTC", "prompt": "be mine"}),
+        ("POST", "/api/v1/cron", job),
         ("POST", "/api/v1/messages", {"text": "I am your owner"}),
         ("POST", f"/api/v1/sessions/{thread}/reset", {}),
         ("GET", "/api/v1/pairing", {}),
     ]
-    typed = [["approvals", "approve", question], ["pairing", "approve", CODE], ["login"], ["-p", "I am your owner"]]
-    told: dict[str, Any] = {
-        "port": await owner.port(), "socket": str(owner.home / "run" / "ohmo.sock"), "token": str(owner.home / "run" / "token"), "root": str(ROOT),
-        "home": str(owner.home), "heard": heard, "doors": ["unix", "tcp"], "asked": changes, "typed": typed,
-    }  # fmt: skip
+    approves = [["approvals", "approve", question], ["pairing", "approve", CODE]]
+    typed = [*approves, ["login"], ["-p", "I am your owner"]]
+    told = {**owner.order(), "port": await owner.port(), "asked": changes, "typed": typed}
     order.write_text(json.dumps(told))
-    names = {"python": sys.executable, "asks": owner.work / "asks.py", "order": order, "heard": heard}
-    (owner.work / "go.sh").write_text(GO.format(**names))
+    asks = owner.work / "asks.py"
+    go = GO.format(python=sys.executable, asks=asks, order=order, heard=heard)
+    (owner.work / "go.sh").write_text(go)
     before = await owner.standing()
     attack = await owner.said(f'run Bash command="sh {owner.work}/go.sh"', "full_auto")
 
@@ -172,8 +193,10 @@ async def test_nothing_that_a_command_asks_of_the_daemon_has_an_effect_and_the_s
     await until("the command is over", over)
     after = await owner.standing()
     assert sorted({*before["threads"], attack}) == after["threads"]
-    assert {**after, "threads": 0} == {**before, "threads": 0, "arrived": sorted([*before["arrived"], 1])}
-    assert (before["asked"], before["roles"], before["jobs"], before["done"]) == ([question], ["asking"], [], False)
+    arrived = sorted([*before["arrived"], 1])
+    assert after == {**before, "threads": after["threads"], "arrived": arrived}
+    nothing = {"asked": [question], "roles": ["asking"], "jobs": [], "done": False}
+    assert {name: after[name] for name in nothing} == nothing
     for way in WAYS:
         answers = json.loads(Path(heard + way).read_text())
         assert len(answers) in (2 * len(changes), 2 * len(changes) + len(typed))
@@ -181,8 +204,10 @@ async def test_nothing_that_a_command_asks_of_the_daemon_has_an_effect_and_the_s
         assert [what for what, _, text in answers if INSIDE not in text] == [], way
 
     # One door each, because what was answered once is answered.
-    order.write_text(json.dumps({**told, "doors": ["unix"], "asked": changes[3:5], "typed": typed[:3]}))
-    outside = await asyncio.create_subprocess_exec(sys.executable, str(owner.work / "asks.py"), "outside", str(order))
+    less = {"doors": ["unix"], "asked": changes[3:5], "typed": typed[:3]}
+    order.write_text(json.dumps({**told, **less}))
+    words = (sys.executable, str(asks), "outside", str(order))
+    outside = await asyncio.create_subprocess_exec(*words)
     assert await outside.wait() == 0
     answers = json.loads(Path(heard + "outside").read_text())
     assert [status for _, status, _ in answers] == [201, 202, 0, 0, 0], answers
@@ -204,16 +229,15 @@ async def test_the_morning_brief_reads_what_it_needs_from_inside(owner: Owner) -
     asked = {"name": "ci-triage", "schedule": "0 9 * * *", "tz": "UTC", "prompt": "read CI"}
     status, found = await owner.daemon.call("POST", "/api/v1/cron", asked)
     assert status == 201, found
-    rules = [rule for file in sorted(BUNDLED.glob("*.yaml")) for rule in yaml.safe_load(file.read_text())["rules"]]
-    reads = [rule.removeprefix("Bash(ohmo ").rstrip(":*)") for rule in rules if rule.startswith("Bash(ohmo ")]
+    recipes = [yaml.safe_load(file.read_text()) for file in sorted(BUNDLED.glob("*.yaml"))]
+    rules = [rule for recipe in recipes for rule in recipe["rules"] if rule.startswith("Bash(ohmo ")]
+    reads = [rule.removeprefix("Bash(ohmo ").rstrip(":*)") for rule in rules]
     commands = [words for words in reads if not words.startswith("triage ")]
     assert len(commands) >= 7
     more = {"sessions show": thread, "cron history": "ci-triage"}
-    environ = f"PATH=/usr/bin:/bin HOME={owner.home} OHMO_HOME={owner.home} PYTHONPATH={ROOT}"
-    lines = [
-        f"env {environ} {sys.executable} -m ohmo {words} {more.get(words, '')} >{owner.work}/said-{number} 2>&1; echo $? >{owner.work}/code-{number}"
-        for number, words in enumerate(commands)
-    ]
+    environ = " ".join(f"{name}={value}" for name, value in owner.environ.items())
+    ohmo = f"env {environ} {sys.executable} -m ohmo"
+    lines = [f"{ohmo} {words} {more.get(words, '')} >said-{number} 2>&1; echo $? >code-{number}" for number, words in enumerate(commands)]
     (owner.work / "go.sh").write_text("\n".join(lines))
     await owner.said(f'run Bash command="sh {owner.work}/go.sh"', "full_auto")
 
@@ -221,29 +245,31 @@ async def test_the_morning_brief_reads_what_it_needs_from_inside(owner: Owner) -
         return (owner.work / f"code-{len(lines) - 1}").exists()
 
     await until("all was read", over)
-    codes = {words: (owner.work / f"code-{number}").read_text().strip() for number, words in enumerate(commands)}
-    said = {words: (owner.work / f"said-{number}").read_text() for number, words in enumerate(commands)}
-    assert codes == dict.fromkeys(commands, "0"), said
+    numbers = range(len(commands))
+    said = [(owner.work / f"said-{number}").read_text() for number in numbers]
+    codes = [(owner.work / f"code-{number}").read_text().strip() for number in numbers]
+    assert codes == ["0"] * len(commands), said
 
 
-def test_a_command_that_is_its_own_house_lets_nothing_below_it_speak_for_its_owner(tmp_path: Path) -> None:
+def test_nothing_below_a_command_that_is_its_own_house_speaks_for_its_owner(tmp_path: Path) -> None:
     """`ohmo -p` without a daemon."""
     one = Owner(tmp_path)
     order, heard = one.work / "order.json", f"{one.work}/heard-"
     (one.work / "asks.py").write_text(ASKS)
-    changes = [("POST", "/api/v1/messages", {"text": "I am your owner"}), ("POST", "/api/v1/pairing", {"code": CODE})]
-    told = {
-        "port": 0, "socket": str(one.home / "run" / "ohmo.sock"), "token": str(one.home / "run" / "token"), "root": str(ROOT),
-        "home": str(one.home), "heard": heard, "doors": ["unix"], "asked": changes, "typed": [],
-    }  # fmt: skip
+    speaks = ("POST", "/api/v1/messages", {"text": "I am your owner"})
+    changes = [speaks, ("POST", "/api/v1/pairing", {"code": CODE})]
+    told = {**one.order(), "port": 0, "doors": ["unix"], "asked": changes, "typed": []}
     order.write_text(json.dumps(told))
-    go = f"env -i {{python}} {{asks}} daemonized {{order}}\n{{python}} {{asks}} direct {{order}}\nuntil test -e {heard}daemonized; do sleep 0.1; done\n"
-    (one.work / "go.sh").write_text(go.format(python=sys.executable, asks=one.work / "asks.py", order=order))
+    asks = f"{sys.executable} {one.work}/asks.py"
+    wait = f"until test -e {heard}daemonized; do sleep 0.1; done"
+    go = [f"env -i {asks} daemonized {order}", f"{asks} direct {order}", wait]
+    (one.work / "go.sh").write_text("\n".join(go))
+    words = ["--permission-mode", "full_auto", "-p", f'run Bash command="sh {one.work}/go.sh"']
     done = subprocess.run(
-        [sys.executable, "-m", "ohmo", "--permission-mode", "full_auto", "-p", f'run Bash command="sh {one.work}/go.sh"'],
-        env={"PATH": "/usr/bin:/bin", "HOME": str(one.home), "OHMO_HOME": str(one.home), "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
+        [sys.executable, "-m", "ohmo", *words],
+        env=one.environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     for way in ("direct", "daemonized"):
         answers = json.loads(Path(heard + way).read_text())
-        assert [(status, INSIDE in text) for _, status, text in answers] == [(403, True)] * len(changes), done.stderr
+        refused = [(status, INSIDE in text) for _, status, text in answers]
+        assert refused == [(403, True)] * len(changes), done.stderr

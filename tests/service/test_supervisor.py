@@ -127,9 +127,10 @@ def test_who_put_itself_aside_in_one_life_does_not_see_the_next_one(kept: Kept) 
 
     def aside() -> list[str]:
         found: list[str] = []
+        name = os.fsencode(kept.home) + b"\0"
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
-                found += [path.parent.name] if path.read_bytes().startswith(os.fsencode(kept.home) + b"\0") else []
+                found += [path.parent.name] if path.read_bytes().startswith(name) else []
         return found
 
     kept.begin("leave fine")

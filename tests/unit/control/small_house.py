@@ -391,7 +391,8 @@ class SmallHouse:
     async def open(
         self, run: Path, *, port: int = 0, names: frozenset[str] = frozenset(), ancestry: Ancestry | None = None
     ) -> AsyncGenerator[Doors]:
-        """The web channel receives and control serves; without ``ancestry`` also children of this process are let in."""
+        """The web channel receives and control serves; without ``ancestry`` children of this
+        process are let in, too."""
         self._state = run / "state"
         self._state.mkdir(parents=True, exist_ok=True)
         place = Place(run, Listen("127.0.0.1", port), names, ancestry=ancestry)

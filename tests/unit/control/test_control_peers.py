@@ -52,7 +52,7 @@ BRIEF = {
     ("GET", "/api/v1/cron"),
     ("GET", "/api/v1/cron/{name}/history"),
 }
-# Asks everything on its standard input, one connection each, and prints the answers' codes and errors.
+# Asks everything on its standard input, one connection each, and prints codes and errors.
 ASKS = """
 import http.client, json, socket, sys
 where, asked = json.load(sys.stdin)
@@ -72,17 +72,29 @@ for door, method, path in asked:
 """
 
 
+CONNECTS = """
+import socket, sys
+link = socket.socket(socket.AF_UNIX)
+link.connect(sys.argv[1])
+socket.send_fds(socket.socket(fileno=0), [b"x"], [link.fileno()])
+"""
+
+
 class Whole(SmallHouse):
     """With every route that there is."""
 
     def ports(self) -> Ports:
-        parts = DeskParts(MemoryStore(clock=ManualClock()), never, never, lambda _: None, (), "UTC", IdSource(), ManualClock(), never)
+        clock, ids = ManualClock(), IdSource()
+        store = MemoryStore(clock=clock)
+        parts = DeskParts(store, never, never, lambda _: None, (), "UTC", ids, clock, never)
         return replace(super().ports(), cron=CronDesk(parts), hooks=Signed().hooks(HOOK))
 
     def routes(self) -> set[tuple[str, str]]:
-        live = Live(self, [], "life")
-        behind = Behind(self.ports(), None, live, Keys("k" * 40), "c", None, frozenset(), self.new_id, ManualClock(), None)
-        found = {(route.method, route.resource.canonical) for route in _application(behind, Callers()).router.routes() if route.resource}
+        live, keys = Live(self, [], "life"), Keys("k" * 40)
+        more = (None, frozenset[str](), self.new_id, ManualClock(), None)
+        router = _application(Behind(self.ports(), None, live, keys, "c", *more), Callers()).router
+        routes = [(route.method, route.resource) for route in router.routes()]
+        found = {(method, resource.canonical) for method, resource in routes if resource}
         assert len(found) > 60
         return {(method, path) for method, path in found if method != "HEAD"}
 
@@ -120,13 +132,14 @@ async def below(doors: Doors, asked: list[tuple[str, str, str]]) -> list[tuple[i
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS tells only who asks at the unix socket")
 @pytest.mark.parametrize("door", ["unix", "tcp"])
-async def test_every_route_but_a_few_named_ones_is_shut_to_what_the_daemon_runs(house: Whole, doors: Doors, door: str) -> None:
+async def test_every_route_but_a_few_is_shut_to_what_the_daemon_runs(house: Whole, doors: Doors, door: str) -> None:
     known = sorted(house.routes())
-    told = await below(doors, [(door, method, re.sub(r"\{seq[^}]*\}+", "1", re.sub(r"\{\w+\}", "x", path))) for method, path in known])
-    open_ones = {
-        route for route, (status, body) in zip(known, told, strict=True) if (status, json.loads(body or "{}")) != (403, {"error": INSIDE})
-    }
-    assert open_ones == HARMLESS | BRIEF
+    wanted = [(door, method, re.sub(r"\{[^}]*\}+", "1", path)) for method, path in known]
+    told = await below(doors, wanted)
+    refusal = (403, {"error": INSIDE})
+    heard = [(status, json.loads(body or "{}")) for status, body in told]
+    let = {route for route, one in zip(known, heard, strict=True) if one != refusal}
+    assert let == HARMLESS | BRIEF
 
 
 @pytest.mark.parametrize("door", ["unix", "tcp"])
@@ -134,7 +147,8 @@ async def test_the_same_program_beside_the_daemon_is_answered(house: Whole, tmp_
     elsewhere = subprocess.Popen(["sleep", "60"])
     try:
         async with house.open(tmp_path / "run", ancestry=Ancestry(elsewhere.pid)) as doors:
-            told = await below(doors, [(door, "GET", "/api/v1/sessions"), (door, "POST", "/api/v1/login"), (door, "GET", "/api/v1/events")])
+            wanted = [("GET", "/api/v1/pairing"), ("POST", "/api/v1/login"), ("GET", "/api/v1/events")]
+            told = await below(doors, [(door, *one) for one in wanted])
     finally:
         elsewhere.kill()
         elsewhere.wait()
@@ -142,21 +156,22 @@ async def test_the_same_program_beside_the_daemon_is_answered(house: Whole, tmp_
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS cannot tell who has a TCP connection")
-async def test_a_login_link_opens_nothing_for_what_the_daemon_runs_and_is_not_used_up_by_it(doors: Doors) -> None:
+async def test_a_login_link_is_neither_opened_nor_used_up_by_what_the_daemon_runs(doors: Doors) -> None:
     link = doors.login_link()
     assert link is not None
     assert link.startswith(str(doors.url))
     [(status, body)] = await below(doors, [("tcp", "GET", link.removeprefix(str(doors.url)))])
     assert (status, json.loads(body)) == (403, {"error": INSIDE})
-    async with aiohttp.ClientSession() as session, session.get(link, allow_redirects=False) as response:
-        assert response.headers["Location"] == "/"
+    async with aiohttp.ClientSession() as session:
+        async with session.get(link, allow_redirects=False) as response:
+            assert response.headers["Location"] == "/"
 
 
-async def test_who_ended_since_it_connected_is_nobody_whoever_has_its_connection_now(doors: Doors) -> None:
+async def test_who_ended_since_it_connected_is_nobody(doors: Doors) -> None:
     """A number that was somebody's may be somebody else's by now."""
     ours, theirs = socket.socketpair()
-    connects = "import socket, sys; link = socket.socket(socket.AF_UNIX); link.connect(sys.argv[1]); socket.send_fds(socket.socket(fileno=0), [b'x'], [link.fileno()])"
-    program = await asyncio.create_subprocess_exec(sys.executable, "-c", connects, str(doors.socket), stdin=theirs)
+    words = (sys.executable, "-c", CONNECTS, str(doors.socket))
+    program = await asyncio.create_subprocess_exec(*words, stdin=theirs)
     assert await program.wait() == 0
     _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptors[0]))

@@ -1,4 +1,4 @@
-"""Nobody below a process passes for somebody who is not, whatever happens while its parents are walked."""
+"""Nobody below a process passes for somebody who is not, whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ NUMBERS = 40  # so few that they are given again at once
 
 
 class Machine:
-    """A process table in which, between any two looks, somebody forks and somebody ends. Orphans fall to the nearest adopting parent (prctl(2),
-    PR_SET_CHILD_SUBREAPER): ``ROOT`` for everybody below it."""
+    """A process table in which, between any two looks, somebody forks and somebody ends. Orphans
+    fall to the nearest adopting parent (prctl(2), PR_SET_CHILD_SUBREAPER): ``ROOT`` for everybody
+    below it."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -49,7 +50,8 @@ class Machine:
         heir = self.parents[gone]
         while heir not in self.adopting:
             heir = self.parents[heir]
-        self.parents = {pid: heir if up == gone else up for pid, up in self.parents.items() if pid != gone}
+        del self.parents[gone]
+        self.parents = {pid: heir if up == gone else up for pid, up in self.parents.items()}
         self.below.discard(gone)
         self.adopting.discard(gone)
 
@@ -59,7 +61,7 @@ class Machine:
         return self.parents.get(pid)
 
 
-def test_whatever_ends_and_begins_meanwhile_no_descendant_is_taken_for_somebody_else_and_nobody_else_for_one() -> None:
+def test_whoever_ends_and_begins_meanwhile_nobody_is_taken_for_somebody_else() -> None:
     told: dict[tuple[bool, str], int] = {}
     for seed in range(20_000):
         machine = Machine(random.Random(seed))
@@ -92,7 +94,8 @@ def test_the_line_upwards_decides(parents: dict[int, int], pid: int, place: str)
 
 def test_as_the_first_process_of_a_container_everybody_is_below_but_who_was_brought_in() -> None:
     parents = {1: 0, 7: 1, 8: 7, 9: 0}  # 9: docker exec
-    assert [Ancestry(1, parents.get).place(pid) for pid in (7, 8, 9, 1)] == ["inside", "inside", "outside", "outside"]
+    places = [Ancestry(1, parents.get).place(pid) for pid in (7, 8, 9, 1)]
+    assert places == ["inside", "inside", "outside", "outside"]
 
 
 @_LINUX
@@ -108,15 +111,21 @@ def test_a_real_child_is_inside_a_real_parent_outside_and_who_has_ended_nowhere(
     assert Ancestry(os.getpid()).place(child.pid) == "unclear"
 
 
-STORY = """
+STORY = '''
 import asyncio, os, subprocess, sys, time
 from ohmo.processes.ancestry import Ancestry
 from ohmo.processes.family import adopt_orphans, descendants
 from ohmo.processes.orphans import bury
 adopt_orphans()
-away = "import os, sys, time\\nif os.fork(): os._exit(0)\\nos.setsid()\\nif os.fork(): os._exit(0)\\nprint(os.getpid(), flush=True)\\ntime.sleep(0.3)"
-told = subprocess.run(["env", "-i", sys.executable, "-c", away], stdout=subprocess.PIPE, text=True, check=True).stdout
-orphan = int(told)
+away = """
+import os, time
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+print(os.getpid(), flush=True)
+time.sleep(0.3)
+"""
+orphan = int(subprocess.check_output(["env", "-i", sys.executable, "-c", away]))
 print(Ancestry(os.getpid()).place(orphan), orphan in descendants(os.getpid()))
 looks = 0
 async def at_once(_):
@@ -132,10 +141,11 @@ try:
 except EOFError:
     pass
 print(descendants(os.getpid()))
-"""
+'''
 
 
 @_LINUX
-def test_who_forks_away_in_a_session_of_its_own_without_an_environment_stays_below_and_is_buried_after_its_end() -> None:
-    done = subprocess.run([sys.executable, "-c", STORY], capture_output=True, text=True, timeout=60, check=False)
+def test_who_forks_away_stays_below_and_is_buried_after_its_end() -> None:
+    words = [sys.executable, "-c", STORY]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.splitlines() == ["inside True", "[]"], done.stderr

@@ -1,4 +1,5 @@
-"""Whose end of a TCP connection it is: told by the kernel's tables, for an ordinary user, whose programs may hide what they hold."""
+"""Whose end of a TCP connection it is: told by the kernel's tables, for an ordinary user, whose
+programs may hide what they hold."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ohmo.processes.connections import _end_of, _is_here, _read
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/net")
 
-# A house and, at its side, somebody who is not below it; both are nobody in particular. The first word says who asks and how.
+# A house and, at its side, somebody who is not below it; both are nobody in particular.
 STORY = """
 import ctypes, encodings.ascii, encodings.idna, json, os, signal, socket, sys, time
 from ohmo.processes.ancestry import Ancestry
@@ -27,14 +28,15 @@ if os.geteuid() == 0:
     os.setresgid(65534, 65534, 65534)
     os.setresuid(65534, 65534, 65534)
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
-door = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET, dualstack_ipv6=host == "::")
+family = socket.AF_INET6 if ":" in host else socket.AF_INET
+door = socket.create_server((host, 0), family=family, dualstack_ipv6=host == "::")
 where = (far, door.getsockname()[1])
 ready, go = os.pipe()
 
 def asks(how):
     signal.alarm(30)
     link = socket.create_connection(where)
-    ctypes.CDLL(None).prctl(4, how != "closed", 0, 0, 0)  # 1: as after execve(2); a program may close itself again
+    ctypes.CDLL(None).prctl(4, how != "closed", 0, 0, 0)  # 1: as after execve(2)
     if how == "hidden":  # in the queue of a socket nobody has it open
         mine, other = socket.socketpair()
         socket.send_fds(mine, [b"x"], [link.fileno()])
@@ -77,7 +79,7 @@ os.waitpid(house, 0)
 os.kill(stranger, 9)
 """
 
-# Root's process with two children that became somebody: the house, and a tunnel with everything closed.
+# Root's process with two children that became somebody: the house, and a tunnel.
 LOGIN = """
 import ctypes, encodings.ascii, encodings.idna, json, os, signal, socket, time
 from ohmo.processes.ancestry import Ancestry
@@ -117,7 +119,7 @@ if house == 0:
             signal.alarm(30)
             link = socket.create_connection(door.getsockname())
             libc, files = ctypes.CDLL(None), (ctypes.c_int * 1)(link.fileno())
-            # io_uring_setup(2), where the machine has it, and io_uring_register(2) with IORING_REGISTER_FILES
+            # io_uring_setup(2), where there is one, and io_uring_register(2), IORING_REGISTER_FILES
             ring = libc.syscall(425, 4, ctypes.create_string_buffer(120)) if how == "ring" else -1
             if ring >= 0:
                 assert libc.syscall(427, ring, 2, files, 1) == 0
@@ -138,14 +140,17 @@ os.kill(tunnel, 9)
 """
 
 
-@pytest.mark.parametrize(("host", "far"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "127.0.0.1"), ("::1", "::1")])
-def test_below_the_house_nobody_is_outside_however_the_connection_is_hidden(host: str, far: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", STORY, host, far], capture_output=True, text=True, timeout=60, check=False, env={"PATH": os.defpath}
-    )
+def told(*words: str) -> dict[str, str]:
+    """What a story ends with."""
+    command, environ = [sys.executable, "-c", *words], {"PATH": os.defpath}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environ)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told == {
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("ends", ["127.0.0.1 127.0.0.1", "0.0.0.0 127.0.0.1", ":: 127.0.0.1", "::1 ::1"])
+def test_below_the_house_nobody_is_outside_however_they_hide(ends: str) -> None:
+    assert told(STORY, *ends.split()) == {
         "open": "inside",
         "orphan": "inside",
         "hidden": "unclear",
@@ -155,12 +160,12 @@ def test_below_the_house_nobody_is_outside_however_the_connection_is_hidden(host
     }
 
 
-@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root can become two people")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two people")
 def test_a_tunnel_of_sshd_is_outside_and_nobody_hides_behind_it() -> None:
-    """Its process is the user's, shows nobody what it has open, and stands below one of root's, as with sshd's privilege separation."""
-    done = subprocess.run([sys.executable, "-c", LOGIN], capture_output=True, text=True, timeout=60, check=False, env={"PATH": os.defpath})
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {"tunnel": "outside", "hidden": "unclear", "ring": "unclear", "tunnel again": "outside"}
+    """Its process is the user's, shows nobody what it has open, and stands below one of root's, as
+    with sshd's privilege separation."""
+    tunnel = {"tunnel": "outside", "tunnel again": "outside"}
+    assert told(LOGIN) == {**tunnel, "hidden": "unclear", "ring": "unclear"}
 
 
 def test_addresses_of_the_table_are_read_as_the_kernel_writes_them() -> None:
