@@ -36,4 +36,4 @@ def refuse_doubled(request: web.Request) -> None:
             raise Refusal(400, f"{name}: this header stands twice in the request; send it once")
     if len(request.query) > len(set(request.query)):
         twice = next(name for name in request.query if len(request.query.getall(name)) > 1)
-        raise Refusal(400, f"{twice[:60]!r}: this parameter stands twice in the query; send it once")
+        raise Refusal(400, f"{twice[:60]!r}: this parameter stands twice; send it once")

@@ -21,11 +21,13 @@ class TooManyMisses(Refusal):
     """429, RFC 6585; ``after``: seconds for Retry-After."""
 
     def __init__(self, after: int) -> None:
-        super().__init__(429, f"too many wrong keys or signatures; wait {after} s, then send it again")
+        super().__init__(429, f"too many wrong keys or signatures; wait {after} s, send it again")
         self.after = after
 
 
 class Misses:
+    """``monotonic`` and ``sleep`` in seconds."""
+
     def __init__(self, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._monotonic, self._sleep = monotonic, sleep
         self._left = float(AT_ONCE)

@@ -22,7 +22,9 @@ from ohmo.ids import derived
 
 TIMESTAMP, SIGNATURE = "X-Ohmo-Timestamp", "X-Ohmo-Signature"
 MOST = 1 << 20  # bytes of a body
-_KEYS = ("Idempotency-Key", "X-GitHub-Delivery", "X-Gitlab-Event-UUID")  # the first that is given names the thing that happened
+KEY = "Idempotency-Key"
+_GITLAB_KEYS = (KEY, "X-Gitlab-Event-UUID")  # "Webhooks": the first stays the same over its retries
+_OLD = "sha256="  # covered time and body only
 _STAMP = re.compile(r"[1-9][0-9]{0,11}")
 _FIELD = re.compile(r"\{\{\s*([A-Za-z0-9_.-]+)\s*\}\}")
 _SHOWN = 20_000  # characters of a body in a prompt
@@ -62,9 +64,11 @@ class Taken:
     seq: int = 0
 
 
-def sign(secret: str, timestamp: int, body: bytes) -> str:
-    """The value of X-Ohmo-Signature for a body sent at ``timestamp`` (seconds since 1970, the value of X-Ohmo-Timestamp)."""
-    return "sha256=" + hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
+def sign(secret: str, name: str, timestamp: int, body: bytes, key: str = "") -> str:
+    """The value of X-Ohmo-Signature for a body sent to the webhook ``name`` at ``timestamp``
+    (seconds since 1970, the value of X-Ohmo-Timestamp), under ``key``, its Idempotency-Key."""
+    head = f"v2\n{timestamp}\n{name}\n{key}\n".encode("utf-8", "surrogateescape")
+    return "v2=" + hmac.new(secret.encode(), head + body, hashlib.sha256).hexdigest()
 
 
 def check(hook: Webhook, headers: Mapping[str, str], body: bytes, now: float) -> None:
@@ -83,7 +87,10 @@ def check(hook: Webhook, headers: Mapping[str, str], body: bytes, now: float) ->
                 raise NotSigned(f"{TIMESTAMP} is missing; docs/webhooks.md says how to sign")
             if not _STAMP.fullmatch(stamp):  # one way to write it: another would be another name for the same request
                 raise NotSigned(f"{TIMESTAMP}: seconds since 1970 are wanted")
-            _same(headers.get(SIGNATURE, ""), sign(hook.secret, int(stamp), body), SIGNATURE)
+            given, key = headers.get(SIGNATURE, ""), headers.get(KEY, "")
+            if given.startswith(_OLD):
+                raise NotSigned(f"{SIGNATURE}: sign name and key too (v2=…), as docs/webhooks.md says")
+            _same(given, sign(hook.secret, hook.name, int(stamp), body, key), SIGNATURE)
             if abs(now - int(stamp)) > hook.window:
                 raise NotSigned(f"{TIMESTAMP}: more than {hook.window:.0f} s from now; sign it again")
 
@@ -92,15 +99,24 @@ def _same(given: str, right: str, name: str) -> None:
     if not given:
         raise NotSigned(f"{name} is missing; docs/webhooks.md says how to sign")
     if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), right.encode()):
-        raise NotSigned(f"{name} does not fit the body and the secret")
+        raise NotSigned(f"{name} does not fit what was sent and the secret")
 
 
 def key_of(hook: Webhook, headers: Mapping[str, str], body: bytes) -> str:
-    """What names this request for ever: the sender's key, else what it signed."""
-    given = next((value.strip() for name in _KEYS if (value := headers.get(name, "")).strip()), "")
-    if not given:
-        stamp = headers.get(TIMESTAMP, "") if hook.style == "ohmo" else ""  # what is not signed says nothing
-        given = f"{stamp}\0{hashlib.sha256(body).hexdigest()}"
+    """What names this request for ever: the sender's key where it is signed, else what is.
+
+    GitHub signs the body alone, not X-GitHub-Delivery: a copy could come under another one. It
+    redelivers the same bytes; two events differ in them (ids, times). GitLab signs nothing: who
+    reads one request has the secret, so its key is as good as its body."""
+    digest = hashlib.sha256(body).hexdigest()
+    match hook.style:
+        case "ohmo":
+            given = headers.get(KEY, "") or f"{headers.get(TIMESTAMP, '')}\0{digest}"
+        case "github":
+            given = f"\0{digest}"
+        case "gitlab":
+            keys = (headers.get(name, "").strip() for name in _GITLAB_KEYS)
+            given = next(filter(None, keys), f"\0{digest}")
     return hashlib.sha256(given.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
@@ -166,7 +182,8 @@ class Hooks:
         return self._hooks.get(name)
 
     async def take(self, hook: Webhook, headers: Mapping[str, str], body: bytes) -> Taken:
-        """Returns when it is durable. Raises NotSigned, DoubledKey, KeyReused, and ValueError: the place to deliver to cannot be reached now."""
+        """Returns when it is durable. Raises NotSigned, DoubledKey, KeyReused, and ValueError: the
+        place to deliver to cannot be reached now."""
         check(hook, headers, body, self._clock().timestamp())
         refuse_doubled_keys(body)
         key = key_of(hook, headers, body)

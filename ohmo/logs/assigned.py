@@ -11,8 +11,10 @@ from binascii import a2b_base64
 from itertools import pairwise
 
 _PLACES = "next page forward sync lock client request idempotency publickey"
-_NAMES = (  # a token that keeps a place, or tells two requests apart, opens nothing
-    "".join(f"(?<!{word})(?<!{word}[_-])" for word in _PLACES.split()) + "token|passw(?:or)?d|passphrase|pwd|credentials?"
+# a token that keeps a place, or tells two requests apart, opens nothing
+_TOKEN = "".join(f"(?<!{word})(?<!{word}[_-])" for word in _PLACES.split()) + "token"
+_NAMES = (
+    rf"{_TOKEN}|passw(?:or)?d|passphrase|pwd|credentials?"
     r"|secret(?:[ _-]?access)?(?:[ _-]?key)?(?:_base)?"
     r"|(?:api|access|account|private|signing|encryption|master)[ _-]?key"
 )
@@ -41,7 +43,7 @@ _ELSEWHERE = re.compile(  # a reference, a template, a path, a version, a time: 
     r"[$%{<*@(\[]|(?:env|file|keyring|vault|op|arn|ssm|gcp|cmd|exec):|!\w+$|\.{0,2}/|~"
     r"|[\^~<>=v]*\d{1,9}(?:\.[\w*-]+)+$|\d{4}-\d\d-\d\d"
 )
-_PLACEHOLDER = re.compile(r"(?:your|my|the|user|db)?[_-]?(?:pass(?:word|wd)?|pwd?|secret|token|key|x+|\.+)", re.I)
+_STAND_IN = re.compile(r"(?:your|my|the|user|db)?[_-]?(?:pass(?:w(?:or)?d)?|pwd?|secret|token|key|x+|\.+)", re.IGNORECASE)
 _WORDS = re.compile(r"(?:[A-Za-z]++\d{0,4}+){1,2}+(?:[ _.:/-]+(?:[A-Za-z]++\d{0,4}+){1,2}+)*+")
 _DOTTED = re.compile(r"[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)++")
 _TERM = re.compile(  # a variable or an algorithm, not a value
@@ -86,7 +88,7 @@ def _is_in_place(found: re.Match[str], value: str) -> bool:
             return _is_pair(value)
         return _is_random(value) or (scheme == "bearer" and _has_mixture(value, 8))
     if found["dsn"] is not None:
-        return not _PLACEHOLDER.fullmatch(value)
+        return not _STAND_IN.fullmatch(value)
     return found["link"] is not None or _has_mixture(value, 6)
 
 

@@ -6,6 +6,9 @@ import asyncio
 import hashlib
 import hmac
 import json
+import os
+import shutil
+import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +17,8 @@ from typing import Any
 
 import aiohttp
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from channels.contract import Address, ChatId, Outbound
 from channels.errors import Unavailable
@@ -72,7 +77,8 @@ class House:
 
 def signed(hook: Webhook, body: bytes = BODY, at: datetime = NOW, **more: str) -> dict[str, str]:
     stamp = int(at.timestamp())
-    return {TIMESTAMP: str(stamp), SIGNATURE: sign(hook.secret, stamp, body), **more}
+    proof = sign(hook.secret, hook.name, stamp, body, more.get("Idempotency-Key", ""))
+    return {TIMESTAMP: str(stamp), SIGNATURE: proof, **more}
 
 
 HOOK = Webhook("ci", "s3cret", prompt="build {{build.id}} of {{repo}}: {{build.steps.1}}{{nothing}}")
@@ -114,9 +120,8 @@ async def test_a_signed_request_becomes_one_wake() -> None:
     assert wake.terms.standing == "user"
 
 
-@pytest.mark.parametrize("key", ["Idempotency-Key", "X-GitHub-Delivery", "X-Gitlab-Event-UUID"])
-async def test_a_key_names_the_thing_whenever_it_comes_again(key: str) -> None:
-    house = House()
+async def test_a_key_names_the_thing_whenever_it_comes_again() -> None:
+    house, key = House(), "Idempotency-Key"
     hooks = house.hooks(HOOK)
     await hooks.take(HOOK, signed(HOOK, **{key: "k1"}), BODY)
     house.now += timedelta(hours=1)
@@ -126,6 +131,88 @@ async def test_a_key_names_the_thing_whenever_it_comes_again(key: str) -> None:
     changed = BODY.replace(b"7", b"8")
     with pytest.raises(KeyReused):
         await hooks.take(HOOK, signed(HOOK, changed, house.now, **{key: "k1"}), changed)
+
+
+async def test_a_copied_request_is_nothing_new_under_any_change() -> None:
+    """Each part alone: another key, none, another hook with the same secret, time, body, a key of another platform."""
+    house, twin = House(), replace(HOOK, name="deploy")
+    hooks = house.hooks(HOOK, twin)
+    copied = signed(HOOK, **{"Idempotency-Key": "k1"})
+    await hooks.take(HOOK, copied, BODY)
+    without = {name: value for name, value in copied.items() if name != "Idempotency-Key"}
+    tries = [
+        (HOOK, {**copied, "Idempotency-Key": "k2"}, BODY), (HOOK, {**copied, "Idempotency-Key": ""}, BODY), (HOOK, without, BODY),
+        (twin, copied, BODY), (HOOK, {**copied, TIMESTAMP: str(int(NOW.timestamp()) + 1)}, BODY), (HOOK, copied, BODY + b" "),
+        (HOOK, {**copied, "Idempotency-Key": "k1\n{"}, BODY[1:]), (HOOK, {**copied, SIGNATURE: copied[SIGNATURE][3:]}, BODY),
+    ]  # fmt: skip
+    for hook, headers, body in tries:
+        with pytest.raises(NotSigned):
+            await hooks.take(hook, headers, body)
+    foreign = {**copied, "X-GitHub-Delivery": "other", "X-Gitlab-Event-UUID": "other"}
+    assert (await hooks.take(HOOK, foreign, BODY)).duplicate
+    assert len(house.wakes) == 1
+
+
+@given(
+    st.tuples(st.integers(1, 10**11), st.from_regex(r"[A-Za-z0-9_-]{1,9}", fullmatch=True), st.text("ab\x20.\u00e9", max_size=6), st.binary(max_size=9)),
+    st.tuples(st.integers(1, 10**11), st.from_regex(r"[A-Za-z0-9_-]{1,9}", fullmatch=True), st.text("ab\x20.\u00e9", max_size=6), st.binary(max_size=9)),
+)  # fmt: skip
+def test_one_signature_stands_for_one_request(one: tuple[int, str, str, bytes], other: tuple[int, str, str, bytes]) -> None:
+    """No end of one part reads as the beginning of the next."""
+    proofs = [sign("s", name, stamp, body, key) for stamp, name, key, body in (one, other)]
+    assert (proofs[0] == proofs[1]) is (one == other)
+    stamp, name, key, body = one
+    if key:
+        moved = sign("s", name, stamp, key[-1:].encode() + body, key[:-1])
+        assert moved != proofs[0]
+
+
+async def test_the_old_signature_is_refused_with_what_to_do() -> None:
+    stamp = int(NOW.timestamp())
+    old = "sha256=" + hmac.new(HOOK.secret.encode(), f"{stamp}.".encode() + BODY, hashlib.sha256).hexdigest()
+    with pytest.raises(NotSigned, match=r"v2=.*docs/webhooks\.md"):
+        await House().hooks(HOOK).take(HOOK, {TIMESTAMP: str(stamp), SIGNATURE: old}, BODY)
+
+
+async def test_a_copy_of_githubs_request_under_another_delivery_is_the_same_one() -> None:
+    """GitHub signs the body alone; a redelivery has the same bytes."""
+    house, hook = House(), Webhook("hub", "s3cret", style="github", prompt="{{repo}}")
+
+    async def came(body: bytes, delivery: str) -> bool:
+        proof = "sha256=" + hmac.new(b"s3cret", body, hashlib.sha256).hexdigest()
+        headers = {"X-Hub-Signature-256": proof, "X-GitHub-Delivery": delivery}
+        return (await house.hooks(hook).take(hook, headers, body)).duplicate
+
+    assert [await came(BODY, "d1"), await came(BODY, "d1"), await came(BODY, "d2")] == [False, True, True]
+    assert not await came(BODY.replace(b"7", b"8"), "d1")
+    assert len(house.wakes) == 2
+
+
+async def test_gitlabs_retry_is_the_same_thing_and_another_event_is_not() -> None:
+    house, hook = House(), Webhook("lab", "s3cret", style="gitlab", prompt="{{repo}}")
+
+    async def came(**more: str) -> bool:
+        headers = {"X-Gitlab-Token": "s3cret", **{name.replace("_", "-"): value for name, value in more.items()}}
+        return (await house.hooks(hook).take(hook, headers, BODY)).duplicate
+
+    assert [await came(Idempotency_Key="1"), await came(Idempotency_Key="1", X_Gitlab_Event_UUID="9")] == [False, True]
+    assert [await came(X_Gitlab_Event_UUID="2"), await came(X_Gitlab_Event_UUID="2"), await came(X_Gitlab_Event_UUID="3")] == [
+        False,
+        True,
+        False,
+    ]
+    assert [await came(), await came()] == [False, True]
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
+def test_the_documentations_own_lines_sign_as_we_do() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text(encoding="utf-8")
+    lines = page.split("```sh\n")[1].split("```")[0].splitlines()
+    script = "\n".join([line for line in lines if not line.startswith("curl")] + ['printf "%s\n%s\n%s" "$now" "$proof" "$body"'])
+    environ = {"PATH": os.environ["PATH"], "CI_HOOK_SECRET": "s3cret"}
+    found = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=20, check=True, env=environ)
+    now, proof, body = found.stdout.split("\n", 2)
+    assert f"v2={proof}" == sign("s3cret", "ci", int(now), body.encode(), "build-7")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +331,8 @@ async def test_each_outcome_has_its_own_status(door: tuple[House, aiohttp.Client
         ("ci", other, signed(HOOK, other, **named), 409, "another body"),
         ("ci", BODY, {}, 401, "is missing"),
         ("none", BODY, signed(HOOK), 404, "no such webhook"),
-        ("note", BODY, signed(HOOK), 503, "send it again"),
+        ("note", BODY, signed(HOOK), 401, "does not fit"),
+        ("note", BODY, signed(replace(HOOK, name="note")), 503, "send it again"),
     ):
         found, text = await posted(session, f"/hooks/{path}", body, headers)
         assert (found, word in text.replace(" ", "") or word in text) == (status, True), text

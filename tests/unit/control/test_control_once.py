@@ -69,7 +69,7 @@ async def test_a_header_that_decides_stands_once(doors: Doors, token: str, more:
 async def test_a_parameter_stands_once(doors: Doors, token: str, query: str) -> None:
     status, text = await sent(doors, asking(token, f"/api/v1/sessions?{query}"))
     assert status == 400
-    assert "stands twice in the query" in text
+    assert "this parameter stands twice" in text
     assert (await sent(doors, asking(token, "/api/v1/sessions?limit=1")))[0] == 200
 
 
