@@ -77,7 +77,8 @@ class Policy:
         looked, written = Looked(), frozenset(footprint.writes)
         for path in (*footprint.reads, *footprint.writes):
             touch = self._sensitive.touch(str(path), str(context.cwd), looked)
-            touch = max(touch, self._sensitive.at(os.path.realpath(context.cwd / path)))
+            if footprint.command is None:  # of a command the words are judged, and there are many
+                touch = max(touch, self._sensitive.at(os.path.realpath(context.cwd / path)))
             if touch is Touch.INSIDE:
                 why = f"{path} holds credentials or belongs to the agent's own home"
             elif touch is Touch.PAGE and path in written:
