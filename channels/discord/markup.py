@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from channels.links import around, disclosed, is_link
 from channels.text import parse, plain_inline
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ _URL = re.compile(
 _SPECIAL = re.compile(r"[\\*_~`|\[<]")
 _LINE_START = re.compile(r"^([ \t]*)(-#|#{1,3}(?=\s)|[-+*](?=\s)|>)|^([ \t]*\d{1,9})(?=[.)]\s)", re.MULTILINE)
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+\-.#]+")
-_WEB = re.compile(r"https?://[^\s<>]+", re.IGNORECASE)
 _BOLD = re.compile(r"(?<!\\)\*\*")
 
 
@@ -134,9 +134,11 @@ def _span(node: SyntaxTreeNode) -> str:
         case "strong" | "em" | "s":
             return _styled(_inline(node), {"strong": "**", "em": "*", "s": "~~"}[node.type])
         case "link":
-            return _link(str(node.attrs.get("href", "")), "".join(plain_inline(child) for child in node.children), _inline(node))
+            return _link(
+                str(node.attrs.get("href", "")), "".join(plain_inline(child) for child in node.children), _inline(node), around(node)
+            )
         case "image":
-            return _link(str(node.attrs.get("src", "")), node.content, _text(node.content))
+            return _link(str(node.attrs.get("src", "")), node.content, _text(node.content), around(node))
         case _:
             return _inline(node)
 
@@ -176,13 +178,13 @@ def _code(content: str) -> str:
     return f"{'`' * fence}{edge}{content or ' '}{edge}{'`' * fence}"
 
 
-def _link(address: str, plain: str, words: str) -> str:
+def _link(address: str, plain: str, words: str, read: str) -> str:
     """Masked links take web addresses only, and no address for their words; in angle brackets an address shows no preview."""
-    if _WEB.fullmatch(address) is None:
+    if not is_link(address) or address[:4].lower() != "http":
         return f"{words} ({_text(address)})" if address and address not in {plain, f"mailto:{plain}"} else words
     if not plain.strip() or plain == address:
         return f"<{address}>"
-    if "://" in plain or "`" in words or "](" in words or "]" in plain:
+    if disclosed(plain, address, read) or "://" in plain or "`" in words or "](" in words or "]" in plain:
         return f"{words} (<{address}>)"
     return f"[{words.replace(chr(10), ' ').strip()}](<{address}>)"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from channels.links import around, disclosed, is_link
 from channels.text import parse, plain_inline
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ _SPECIAL = re.compile(
 )
 _LINE_START = re.compile(r"^([ \t]*)([#>|=+-]|(?=\d{1,9}[.)]))", re.MULTILINE)
 _NUMBERED = re.compile(r"^([ \t]*\d{1,9})([.)])", re.MULTILINE)
-_SAFE_LINK = re.compile(r"(https?|lark|mailto|tel):[^\s<>]+\Z", re.IGNORECASE)
 _CALL = re.compile(r"<(?=\s*/?\s*(?:at|person|link|font|text_tag|number_tag|audio|img|a|br|hr)\b)", re.IGNORECASE)
 MOST_TABLES = 4  # of one card; a fifth is accepted, a sixth makes Feishu refuse the whole card (230099, 11310)
 
@@ -92,9 +92,9 @@ def _inline(node: SyntaxTreeNode) -> str:
         case "s":
             return _wrap("~~", _children(node))
         case "link":
-            return _link(str(node.attrs.get("href", "")), "".join(plain_inline(child) for child in node.children))
+            return _link(str(node.attrs.get("href", "")), "".join(plain_inline(child) for child in node.children), around(node))
         case "image":  # only pictures that were uploaded to Feishu can stand in a card
-            return _link(str(node.attrs.get("src", "")), node.content)
+            return _link(str(node.attrs.get("src", "")), node.content, around(node))
         case _:
             return _children(node)
 
@@ -135,12 +135,13 @@ def _disarmed(code: str) -> str:
     return _CALL.sub(f"<{NOTHING}", code)
 
 
-def _link(address: str, words: str) -> str:
+def _link(address: str, words: str, read: str) -> str:
+    """``read``: the words with what touches them."""
     words = words.strip().replace("\n", " ")
-    if not _SAFE_LINK.match(address):
+    if not is_link(address):
         return literal(f"{words} ({address})" if address and words != address else words)
     target = address.replace("(", "%28").replace(")", "%29")
-    return f"[{literal(words or address).replace(']', '&#93;')}]({target})"
+    return f"[{literal(words or address).replace(']', '&#93;')}]({target}){literal(disclosed(words, address, read))}"
 
 
 def _table(node: SyntaxTreeNode) -> str:

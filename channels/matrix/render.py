@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from channels.cleaning import clean
 from channels.contract import Choice, MessageId, Outbound, Part
+from channels.links import around, disclosed, is_link, words_of
 from channels.matrix.inbound import AUTOMATED
 from channels.text import between_characters, parse, plain, split_markdown
 
@@ -29,7 +30,7 @@ LARGEST = 46_000
 MAX_TEXT = 8_000  # characters of one message; nobody wants to read longer ones
 MARK = "(may be a duplicate)"
 MESSAGE = "m.room.message"
-_LINKS = re.compile(r"(https?|ftp|mailto|magnet):", re.IGNORECASE)
+_PILLS = re.compile(r"https?://matrix\.to/", re.IGNORECASE)  # clients show a person or a room in place of the words
 _MARKUP = re.compile(r"[*_`~|\[]")
 _QUOTES = re.compile(r"^[ \t>]*>", re.MULTILINE)
 _CONTROLS = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")  # invisible, and six bytes each in JSON
@@ -248,10 +249,10 @@ def _html(node: SyntaxTreeNode) -> str:
             start = node.attrs.get("start", 1)
             return f'<ol start="{int(start)}">{_inner(node)}</ol>' if start != 1 else f"<ol>{_inner(node)}</ol>"
         case "link":
-            return _link(str(node.attrs.get("href", "")), _inner(node))
+            return _link(str(node.attrs.get("href", "")), _inner(node), node)
         case "image":
             source = str(node.attrs.get("src", ""))
-            return _link(source, escape(node.content or source, quote=False))
+            return _link(source, escape(node.content or source, quote=False), node)
         case "paragraph" if node.hidden:
             return _inner(node)
         case kind if tag := _WRAPPED.get(kind) or _TABLE.get(kind):
@@ -264,5 +265,7 @@ def _inner(node: SyntaxTreeNode) -> str:
     return "".join(_html(child) for child in node.children)
 
 
-def _link(address: str, words: str) -> str:
-    return f'<a href="{escape(address)}">{words}</a>' if _LINKS.match(address) else words
+def _link(address: str, words: str, node: SyntaxTreeNode) -> str:
+    if not is_link(address) or _PILLS.match(address):
+        return words
+    return f'<a href="{escape(address)}">{words}</a>{escape(disclosed(words_of(node), address, around(node)))}'

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
+from channels.links import around, disclosed, is_link
 from channels.text import parse, plain_inline
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 NOTHING = "\u200b"  # zero width: keeps Slack from reading a literal mark as markup
 # Formatting message text: a mark counts at a word's edge only, so only such pairs need to be taken apart.
 _LOOKS_MARKED = re.compile(r"(?<![\w*_~`])([*_~`])(?=\S)(?=[^\n]*?\S\1(?!\w))")
-_SAFE_LINK = re.compile(r"(https?://|mailto:|tel:)[^\s]+\Z", re.IGNORECASE)
 
 
 def escape(text: str) -> str:
@@ -71,9 +71,9 @@ def _inline(node: SyntaxTreeNode, *, bold: bool = False) -> str:
         case "s":
             return _wrap("~", _children(node, bold=bold))
         case "link":
-            return _link(str(node.attrs.get("href", "")), "".join(plain_inline(child) for child in node.children))
+            return _link(str(node.attrs.get("href", "")), "".join(plain_inline(child) for child in node.children), around(node))
         case "image":
-            return _link(str(node.attrs.get("src", "")), node.content)
+            return _link(str(node.attrs.get("src", "")), node.content, around(node))
         case _:
             return _children(node, bold=bold)
 
@@ -90,12 +90,15 @@ def _literal(text: str) -> str:
     return escape(_LOOKS_MARKED.sub(rf"\1{NOTHING}", text))
 
 
-def _link(address: str, words: str) -> str:
+def _link(address: str, words: str, read: str) -> str:
+    """``read``: the words with what touches them."""
     words = words.strip().replace("\n", " ")
-    if not _SAFE_LINK.match(address):
+    if not is_link(address):
         return _literal(f"{words} ({address})" if address and words != address else words)
     target = escape(address).replace("|", "%7C")
-    return f"<{target}>" if words in {"", address} else f"<{target}|{escape(words.replace('|', '¦'))}>"
+    if words in {"", address}:
+        return f"<{target}>"
+    return f"<{target}|{escape(words.replace('|', '¦'))}>{escape(disclosed(words, address, read))}"
 
 
 def _fence(code: str) -> str:

@@ -48,8 +48,9 @@ def stream(outbound: Outbound) -> tuple[Part, ...]:
 
 
 def streamed(text: str) -> str:
-    """``markdown_text``, in which no call to a channel or a person can stand."""
-    return re.sub(r"<(?=[!@#])", f"<{NOTHING}", text)[:MAX_STREAM]
+    """``markdown_text``, in which no call to a channel or a person can stand; links are made when the answer is whole, until then
+    people see what they are made of."""
+    return re.sub(r"<(?=[!@#])|<(?=\w+:)|\](?=[(\[:])", rf"\g<0>{NOTHING}", text)[:MAX_STREAM]
 
 
 def is_file(message: MessageId) -> bool:

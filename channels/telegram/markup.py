@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
+from channels.links import around, disclosed, is_link, words_of
 from channels.text import parse, plain_inline
 
 if TYPE_CHECKING:
@@ -21,20 +22,22 @@ _GAP = re.compile(r"\n{2,}")
 _EDGES = re.compile(r" *\n *")
 _BLOCK = re.compile(r"(<pre>.*?</pre>|<blockquote>.*?</blockquote>)", re.DOTALL)
 _AT_MARGIN = frozenset({"fence", "code_block", "blockquote", "table"})
-_ADDRESS = re.compile(r"(?:https?|tg|mailto|tel):\S+", re.IGNORECASE)
+# What Telegram makes a link of by itself (its clients' "tg:" leads to people and bots), and what calls somebody by name.
+_BY_ITSELF = re.compile(r"\b(tg|ton|tonsite)(?=:)|(?<![\w@.])(@)(?=[A-Za-z]\w)", re.IGNORECASE)
+_NOTHING = "\u2060"  # word joiner: nobody sees it
 
 
 def html(source: str) -> str:
     """The message as Telegram's HTML; what would show nothing at all (a lone link definition) stays as it was written."""
     if _MARKED.search(source) is None:  # most answers in a chat are just words: a hundredth of a parser's time
-        return "\n\n".join(_EDGES.sub("\n", paragraph.strip()) for paragraph in _GAP.split(source.strip()))
+        return inert("\n\n".join(_EDGES.sub("\n", paragraph.strip()) for paragraph in _GAP.split(source.strip())))
     return parsed(source)
 
 
 def parsed(source: str) -> str:
     """html() by the parser, whatever the source."""
     made = "\n\n".join(filter(None, (_block(child, quoted=False) for child in parse(source).children)))
-    return made if visible(made).strip() else escape(source, quote=False)
+    return made if visible(made).strip() else _escaped(source)
 
 
 def visible(made: str) -> str:
@@ -67,7 +70,7 @@ def _block(node: SyntaxTreeNode, *, quoted: bool) -> str:
         case "hr":
             return "———"
         case _:
-            return escape(node.content.rstrip("\n"), quote=False)
+            return _escaped(node.content.rstrip("\n"))
 
 
 def _item(parent: SyntaxTreeNode, index: int, item: SyntaxTreeNode, *, quoted: bool) -> str:
@@ -102,7 +105,7 @@ def _inline(node: SyntaxTreeNode, within: tuple[str, ...]) -> str:
 def _span(node: SyntaxTreeNode, within: tuple[str, ...]) -> str:
     match node.type:
         case "text" | "html_inline":
-            return escape(node.content, quote=False)
+            return _escaped(node.content)
         case "softbreak" | "hardbreak":
             return "\n"
         case "code_inline":
@@ -111,9 +114,9 @@ def _span(node: SyntaxTreeNode, within: tuple[str, ...]) -> str:
             tag = _STYLES[node.type]
             return _inline(node, within) if tag in within else f"<{tag}>{_inline(node, (*within, tag))}</{tag}>"
         case "link":
-            return _link(str(node.attrs.get("href", "")), _inline(node, (*within, "a")), within)
+            return _link(str(node.attrs.get("href", "")), _inline(node, (*within, "a")), node, within)
         case "image":
-            return _link(str(node.attrs.get("src", "")), escape(node.content, quote=False), within)
+            return _link(str(node.attrs.get("src", "")), _escaped(node.content), node, within)
         case _:
             return _inline(node, within)
 
@@ -127,14 +130,24 @@ def _code(content: str, within: tuple[str, ...]) -> str:
     return f"{closing}<code>{code}</code>{''.join(f'<{tag}>' for tag in within)}"
 
 
-def _link(address: str, words: str, within: tuple[str, ...]) -> str:
+def inert(text: str) -> str:
+    """With nothing in it that Telegram would make a call or a link of its own of."""
+    return _BY_ITSELF.sub(rf"\g<0>{_NOTHING}", text)
+
+
+def _escaped(text: str) -> str:
+    return escape(inert(text), quote=False)
+
+
+def _link(address: str, words: str, node: SyntaxTreeNode, within: tuple[str, ...]) -> str:
     if "a" in within:
         return words
+    plain = words_of(node)
     if not words.strip():
-        words = escape(address, quote=False)
-    if _ADDRESS.fullmatch(address) is None:  # Telegram shows no other link
-        return words if unescape(words) == address or not address else f"{words} ({escape(address, quote=False)})"
-    return f'<a href="{escape(address)}">{words}</a>'
+        words = _escaped(address)
+    if not is_link(address):
+        return words if plain.strip() in ("", address) or not address else f"{words} ({_escaped(address)})"
+    return f'<a href="{escape(address)}">{words}</a>{escape(disclosed(plain, address, around(node)))}'
 
 
 def _table(node: SyntaxTreeNode) -> str:

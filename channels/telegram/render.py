@@ -14,7 +14,7 @@ from typing import Any
 from channels.cleaning import clean
 from channels.contract import Address, Choice, MessageId, Outbound, Part, PersonId
 from channels.errors import Rejected
-from channels.telegram.markup import html, units, visible
+from channels.telegram.markup import html, inert, units, visible
 from channels.text import split_markdown
 
 Body = dict[str, Any]
@@ -88,7 +88,7 @@ def _texts(outbound: Outbound) -> list[str]:
     """Each text as it is sent: Telegram's HTML, or just the words when the message is plain."""
     source = clean(outbound.text)
     if outbound.plain:
-        pieces = _pieces(source, lambda piece: units(piece) <= MAX_TEXT - _ROOM)
+        pieces = _pieces(inert(source), lambda piece: units(piece) <= MAX_TEXT - _ROOM)
         return pieces or ([] if outbound.files and not outbound.choices else ["…"])
     made: dict[str, str] = {}
     called = "".join(f'<a href="tg://user?id={escape(person)}">@{escape(person)}</a> ' for person in _called(outbound))
@@ -110,7 +110,7 @@ def _rendered_fits(made: dict[str, str], taken: int = 0) -> Callable[[str], bool
     def fits(piece: str) -> bool:
         source = units(piece)
         simple = "|" not in piece and len(_FORM.findall(piece)) < MAX_ENTITIES  # but for tables, rendering adds bullets and margins only
-        if simple and source + 8 * piece.count("\n") <= MAX_TEXT - _ROOM - taken:
+        if simple and units(inert(piece)) + 8 * piece.count("\n") <= MAX_TEXT - _ROOM - taken:
             return True
         if source > _LEAST_SHARE * MAX_TEXT:
             return False

@@ -20,6 +20,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.registry",
         "channels.text",
         "channels.cleaning",
+        "channels.links",
         "channels.fields",
         "channels.quarantine",
         "channels.fetching",

@@ -121,6 +121,10 @@ async def test_markup_in_a_message_is_only_text(house: SmallHouse, page: Page) -
     await expect(page.locator("#transcript .bubble")).to_contain_text("<img src=x")
 
 
+def link(url: str, words: str) -> str:
+    return f'<a href="{url}" rel="noopener noreferrer nofollow" target="_blank">{words}</a>'
+
+
 @pytest.mark.parametrize(
     ("text", "html"),
     [
@@ -136,6 +140,19 @@ async def test_markup_in_a_message_is_only_text(house: SmallHouse, page: Page) -
         ("1\\. no list", "<p>1. no list</p>"),
         ("``a ` b``", "<p><code>a ` b</code></p>"),
         ("**bold with `**` code**", "<p><strong>bold with <code>**</code> code</strong></p>"),
+        *(
+            (f"[x]({url})", "<p><span>x</span></p>")
+            for url in ("tg://user?id=1", "javascript:a", "data:a", "matrix:u/a", "//a.b", "https://")
+        ),
+        ("[x](https://bank.com@evil.io)", "<p><span>x</span></p>"),
+        ("<tg://user?id=1> https://[", "<p>&lt;tg://user?id=1&gt; https://[</p>"),
+        ("[docs](https://a.io/x)", f"<p>{link('https://a.io/x', 'docs')}</p>"),
+        ("https://a.io/x <https://a.io>", f"<p>{link('https://a.io/x', 'https://a.io/x')} {link('https://a.io', 'https://a.io')}</p>"),
+        ("[a.io/y](https://A.io/x)", f"<p>{link('https://A.io/x', 'a.io/y')}</p>"),
+        ("[https://bank.com](https://evil.io/x)", f"<p>{link('https://evil.io/x', 'https://bank.com')} (evil.io)</p>"),
+        ("**[bank](https://evil.io)**.com", f"<p><strong>{link('https://evil.io', 'bank')} (evil.io)</strong>.com</p>"),
+        ("[bank．com](https://bank.com.evil.io)", f"<p>{link('https://bank.com.evil.io', 'bank．com')} (bank.com.evil.io)</p>"),
+        ("[me@bank.com](mailto:x@evil.io)", f"<p>{link('mailto:x@evil.io', 'me@bank.com')} (x@evil.io)</p>"),
     ],
 )
 async def test_markdown_becomes_what_commonmark_says(page: Page, text: str, html: str) -> None:

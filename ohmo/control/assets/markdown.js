@@ -186,8 +186,41 @@ const AUTO = /^<((?:https?:\/\/|mailto:)[^\s<>]*)>/i;
 const BARE = /^https?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]}*_~]/i;
 const PUNCTUATION = /[!-/:-@[-`{-~]/;
 
+// As channels/links.py has it for the other platforms.
+const WEB = /^https?:\/\/[^\s/?#@\\<>]+(?:[/?#][^\s\\<>]*)?$/i;
+const MAIL = /^mailto:([^\s<>\\?]+)(?:\?[^\s<>\\]*)?$/i;
+const FARTHEST = 200; // characters: what touches a link
+const LIKE_ADDRESS = /\S[.。:/@\\]\S/;
+
 function safe(url) {
-  return /^(?:https?:\/\/|mailto:)/i.test(url.trim());
+  return MAIL.test(url) || (WEB.test(url) && URL.canParse(url));
+}
+
+/** Where a link really leads, to stand behind it, when what is read there looks like another address; "": nothing to tell. */
+function disclosed(link, before, after) {
+  const seen = (text) => text.normalize("NFKC").replace(/\p{Cf}/gu, "").trim();
+  const words = seen(link.textContent);
+  const around = seen(/\S*$/.exec(before.slice(-FARTHEST))[0] + link.textContent + /^\S*/.exec(after.slice(0, FARTHEST))[0]);
+  if (!LIKE_ADDRESS.test(`${words} ${around}`)) return "";
+  const url = link.getAttribute("href");
+  const there = MAIL.exec(url)?.[1] ?? new URL(url).hostname;
+  const rest = words.toLowerCase().replace(/^(?:https?:\/\/|mailto:)/, "");
+  const own = rest.startsWith(there.toLowerCase()) && /^(?:(?::\d+)?(?:[/?#]\S*)?)$/.test(rest.slice(there.length));
+  return own ? "" : ` (${there})`;
+}
+
+/** Says of every link in `node` where it leads, where its words do not. */
+function disclose(node) {
+  for (const link of node.querySelectorAll("a")) {
+    const before = document.createRange();
+    const after = document.createRange();
+    before.setStart(node, 0);
+    before.setEndBefore(link);
+    after.setStartAfter(link);
+    after.setEnd(node, node.childNodes.length);
+    const host = disclosed(link, before.toString(), after.toString());
+    if (host) link.after(host);
+  }
 }
 
 function anchor(url, ...children) {
@@ -208,8 +241,8 @@ function closing(text, fence, from) {
 // What is longer is shown as it is: the searches below begin anew at every mark, so a stranger's wall of brackets would freeze the page.
 const LONGEST = 10_000;
 
-/** Marks inside a line, into `node`. */
-function inline(text, node, depth = 0) {
+/** Marks inside a line, into `node`. `linked`: it stands in a link already, and a link holds no other. */
+function inline(text, node, depth = 0, linked = false) {
   if (text.length > LONGEST) {
     node.append(text);
     return node;
@@ -243,19 +276,21 @@ function inline(text, node, depth = 0) {
     }
     else if (c === "!" && (match = LINK.exec(rest.slice(1)))) {
       const label = match[1] || match[2];
-      put(safe(match[2]) ? anchor(match[2], label) : document.createTextNode(label), match[0].length + 1);
-    } else if (c === "[" && depth < 10 && (match = LINK.exec(rest))) {
       const url = match[2].replace(/\\(.)/g, "$1");
-      put(inline(match[1], safe(url) ? anchor(url) : el("span"), depth + 1), match[0].length);
-    } else if (c === "<" && (match = AUTO.exec(rest))) put(anchor(match[1], match[1].replace(/^mailto:/i, "")), match[0].length);
-    else if (c === "h" && !/\w/.test(text[at - 1] ?? "") && (match = BARE.exec(rest))) put(anchor(match[0], match[0]), match[0].length);
-    else if ((c === "*" || c === "_" || c === "~") && depth < 10 && (match = emphasis(text, at))) put(inline(match.inner, el(match.tag), depth + 1), match.length);
+      put(safe(url) && !linked ? anchor(url, label) : document.createTextNode(label), match[0].length + 1);
+    } else if (c === "[" && !linked && depth < 10 && (match = LINK.exec(rest))) {
+      const url = match[2].replace(/\\(.)/g, "$1");
+      put(inline(match[1], safe(url) ? anchor(url) : el("span"), depth + 1, safe(url)), match[0].length);
+    } else if (c === "<" && !linked && (match = AUTO.exec(rest)) && safe(match[1])) put(anchor(match[1], match[1].replace(/^mailto:/i, "")), match[0].length);
+    else if (c === "h" && !linked && !/\w/.test(text[at - 1] ?? "") && (match = BARE.exec(rest)) && safe(match[0])) put(anchor(match[0], match[0]), match[0].length);
+    else if ((c === "*" || c === "_" || c === "~") && depth < 10 && (match = emphasis(text, at))) put(inline(match.inner, el(match.tag), depth + 1, linked), match.length);
     else {
       plain += c;
       at += 1;
     }
   }
   flush();
+  if (depth === 0) disclose(node);
   return node;
 }
 
