@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from channels.contract import Answer, Inbound, Reacted, Said
+from channels.text import literal
 from ohmo.commands.contract import Decide
 from ohmo.contracts.store import Accepted, Asked, Ruling
 from ohmo.gateway import thumbs
@@ -82,7 +83,7 @@ class Answering:
             return
         done, text = await self._late.run(answer, lapsed)
         await (self._parts.end(accepted, "answered") if done else self._parts.end(accepted, "refused", text))
-        await self._acknowledge(answer, text or "Run it now")
+        await self._acknowledge(answer, "Run it now" if done else text)
 
     async def reacted(self, accepted: Accepted, reacted: Reacted) -> None:
         """A thumb on the card of a permission is its button; on anything else, or by somebody else, it is only a thumb, and nobody is told off for it."""
@@ -118,6 +119,11 @@ class Answering:
                 accepted, "refused", "not yours to answer", [parts.notice(said.address, "This question is not yours to answer.")]
             )
             return False
+        if asked is not None and decision.verdict == "allowed" and await self._came_later(asked, said):
+            title = literal(asked.ask.question.title)
+            text = f"This was asked after you said that: {title}. If you mean it, say it again."
+            await parts.end(accepted, "refused", "the question came after the words", [parts.notice(said.address, text)])
+            return False
         if asked is not None and decision.verdict == "allowed" and not is_whole(asked, said.address):
             posts = [] if quiet else [parts.notice(said.address, elsewhere(asked))]
             await parts.end(accepted, "refused", "too long to be allowed in a chat", posts)
@@ -133,6 +139,16 @@ class Answering:
         )  # fmt: skip
         parts.failpoint("approval.granted")
         return outcome == "ok"
+
+    async def _came_later(self, asked: Asked, said: Said) -> bool:
+        """Words name no question: they mean the one their person saw. Told by the platform's own clock, where
+        it tells when it showed the card."""
+        if asked.ask.question.kind != "permission" or not isinstance(said, Inbound):
+            return False
+        if (row := await self._parts.store.post_row(asked.ask.id)) is None:
+            return False
+        shown = [state.receipt.at for state in row.parts if state.receipt is not None and state.receipt.at is not None]
+        return bool(shown) and said.at < min(shown)
 
     async def _find(self, approval: str) -> Asked | None:
         return next((asked for asked in await self._parts.store.open_questions() if asked.ask.id == approval), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from channels.contract import Person, PersonId, Said
+from channels.text import literal
 from ohmo.contracts.arrivals import Again, Wake
 from ohmo.contracts.store import Lapsed
 from ohmo.gateway.cards import closing, elsewhere, is_whole
@@ -23,7 +24,7 @@ class LateCalls:
         self._parts = parts
 
     async def run(self, said: Said, lapsed: Lapsed, *, owner: bool = False) -> tuple[bool, str]:
-        """Whether it is a new request, and what is said about it, "" for nothing. Done twice it is the same: its key is the question's."""
+        """Whether it is a new request, and what is said about it, CommonMark. Done twice it is the same: its key is the question's."""
         parts, asked = self._parts, lapsed.asked
         if not owner and not parts.access.may_answer(asked, said):
             return False, "This question is not yours to answer."
@@ -36,7 +37,9 @@ class LateCalls:
         card_row = await parts.store.post_row(asked.ask.id)
         if card_row is not None:
             await parts.store.post([closing(lambda: derived("again", asked.ask.id), f"Run now: allowed by {name}")(card_row)])
-        return (False, "It was run already.") if published.duplicate else (True, "")
+        if published.duplicate:
+            return False, "It was run already."
+        return True, f"It runs now: {literal(asked.ask.question.title)}"
 
     async def _again(self, said: Said, lapsed: Lapsed) -> Wake | None:
         """None: nobody may have this run any more. What a job asked runs under the job's terms, and what comes of it goes where its reports go."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
-from gateway_words import Clock, ident, place
+from gateway_words import BIRTH, Clock, ident, place
 from test_intake import House, permission, thumb, told, words
 
-from channels.contract import Address, ChatId
+from channels.contract import Address, ChatId, MessageId, Part, Receipt
 from channels.text import parse
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.questions import Ask, Asked, Lapsed
+from ohmo.contracts.store import PartState
 from ohmo.gateway.cards import MOST, card, is_whole, lapsing, without_buttons
 from ohmo.gateway.late_calls import LateCalls
 
@@ -87,6 +89,23 @@ def test_whoever_may_allow_is_shown_everything(channel: str) -> None:
         assert allows == (detail in made.text) == is_whole(asked(detail, at), at)
         assert allows or (TOO_LONG in made.text and "/approve" not in without_buttons(made).text)
         assert {node.type for node in parse(made.text).children} <= {"paragraph", "fence"}
+
+
+async def test_words_allow_what_was_shown_before_they_were_said_and_nothing_later(house: House) -> None:
+    """The question they meant was answered meanwhile; another one stands there now."""
+    await house.parked(permission(), permission())
+    await house.presses(f"3:{ident('q1')}")
+    card_of_second = house.store.tables.posts[ident("q2")].row.row.outbound
+    receipt = Receipt(MessageId("second"), BIRTH + timedelta(seconds=1))
+    await house.store.sent(ident("q2"), [PartState(Part("post", card_of_second.text), receipt)])
+    assert (await house.said("/approve")).ending == "refused"
+    assert (await house.verdicts())["q2"][0] == "asked"
+    assert await house.replies() == ["This was asked after you said that: Run it?. If you mean it, say it again."]
+    later = replace(words("/approve"), key="again", order="6", at=BIRTH + timedelta(seconds=1))
+    await house.hears(later)
+    async with house.working():
+        pass
+    assert (await house.verdicts())["q2"][0] == "allowed"
 
 
 async def test_a_press_counts_on_the_message_that_is_the_card_and_in_its_chat(house: House) -> None:
