@@ -36,8 +36,8 @@ _REDIRECT = re.compile(r"(?:(?<![^ \t\n;|&])[012])?(>>|>&|>|<(?![<>&(]))|(&>>?)"
 _DESCRIPTOR = re.compile(r"[12](?=[ \t\n;|&]|$)")
 _BARE = r"[A-Za-z0-9_./:,@%+=^-]"
 _SIMPLE_WORDS = re.compile(rf"(?:{_BARE}++[ \t]++)+")
-_LETTERS = re.compile(rf"{_BARE}+")
-_REVISION = re.compile(r"@\{[A-Za-z0-9]+\}")  # git's; no comma and no dots: no brace expansion
+# ``@{1}`` is git's: without a comma and dots it is no brace expansion
+_LETTERS = re.compile(rf"(?:@\{{[A-Za-z0-9]+\}}|{_BARE})+")
 _QUOTED = re.compile(r"""'([^']*)'|"([^"$`\\]*)\"""")
 _HOME = re.compile(r"\$HOME(?=[/ \t\n;|]|$)")
 _UNSPLIT = re.compile(r"/[A-Za-z0-9_./-]*")
@@ -183,8 +183,7 @@ class _Reader:
         """A piece of a word, and whether it is a wildcard."""
         text = self._text
         at = self._at
-        piece = _LETTERS.match(text, at) or _REVISION.match(text, at)
-        if piece is not None:
+        if (piece := _LETTERS.match(text, at)) is not None:
             self._at = piece.end()
             return piece[0], False
         if (quoted := _QUOTED.match(text, at)) is not None:

@@ -1,0 +1,52 @@
+"""How long a decision about a command takes: ``python -m benchmarks.decisions``.
+
+Everyday commands, judged in a project with a repository (p50 and p99, milliseconds), and the longest
+of several hostile lines of 100 000 characters (limits: 0.5 ms at the median, 50 ms)."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.unit.permissions.attack_forms import everyday
+from tests.unit.permissions.everyday_project import project
+
+LONG = {
+    "words": "echo " + "word " * 20_000,
+    "commands": "ls;" * 33_000,
+    "one word": "cat " + "a/" * 50_000,
+    "quotes": "echo " + "'a'" * 33_000,
+    "substitutions": "echo " + "$(ls) " * 16_000,
+    "open": "echo '" + "x" * 100_000,
+    "wildcards": "ls " + "* " * 50_000,
+}
+MEDIAN, LONGEST = 0.5, 50.0  # milliseconds
+
+
+def main() -> int:
+    reading, writing = everyday()
+    with tempfile.TemporaryDirectory() as folder:
+        house = project(Path(folder)).house
+
+        def judged(command: str, times: int) -> float:
+            taken: list[float] = []
+            for _ in range(times):
+                start = time.perf_counter()
+                house.bash(command, deny=("Bash(rm:*)",))
+                taken.append((time.perf_counter() - start) * 1000)
+            return statistics.median(taken)
+
+        times = sorted(judged(command, 3) for command in (*reading, *writing))
+        p50 = statistics.median(times)
+        print(f"{len(times)} commands: p50 {p50:.2f} ms ({MEDIAN}), p99 {times[int(len(times) * 0.99)]:.2f} ms")
+        longest = {name: judged(command, 3) for name, command in LONG.items()}
+        for name, taken in longest.items():
+            print(f"100 000 characters, {name}: {taken:.1f} ms ({LONGEST:.0f})")
+    return 0 if p50 <= MEDIAN and max(longest.values()) <= LONGEST else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

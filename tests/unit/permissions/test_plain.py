@@ -1,0 +1,212 @@
+"""The plain language, form by form: what each becomes, and why the others are not plain. That bash reads it alike is held in tests/differential."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from ohmo.permissions.shell import plain
+from ohmo.permissions.shell.plain import NotPlain, read_plain
+from ohmo.permissions.shell.script import Redirect
+
+WORDS: dict[str, list[tuple[str, ...]]] = {
+    "ls": [("ls",)],
+    "  ls -la\t": [("ls", "-la")],
+    "ls # it lists\npwd # c": [("ls",), ("pwd",)],
+    "# first\n\n  ls": [("ls",)],
+    "ls;pwd;": [("ls",), ("pwd",)],
+    "ls | wc -l": [("ls",), ("wc", "-l")],
+    "ls |\n wc": [("ls",), ("wc",)],
+    "ls && pwd || date\nid": [("ls",), ("pwd",), ("date",), ("id",)],
+    "echo 'a b' \"c d\" 'e'f\"g\"": [("echo", "a b", "c d", "efg")],
+    "echo '$x `y` \\z *' \"it's\" ''": [("echo", "$x `y` \\z *", "it's", "")],
+    "echo 'two\nlines'": [("echo", "two\nlines")],
+    "echo a#b a!b !": [("echo", "a#b", "a!b", "!")],
+    "git log HEAD~1 @{u} x^ a:b": [("git", "log", "HEAD~1", "@{u}", "x^", "a:b")],
+    "echo ~ ~/x $HOME $HOME/y": [("echo", "/home/ada", "/home/ada/x", "/home/ada", "/home/ada/y")],
+    "echo thư mục 日本": [("echo", "thư", "mục", "日本")],
+    "[ -f a.py ]": [("[", "-f", "a.py", "]")],
+    "ls 2>&1 >/dev/null 2>/dev/null >&2 &>/dev/null": [("ls",)],
+    "cat <a.py": [("cat",)],
+    "ls *.py": [("ls", "a.py", "b.py")],
+    "ls ./?.py src/*": [("ls", "./a.py", "./b.py", "src/c.py")],
+    "ls *.none '*'.py": [("ls", "*.none", "*.py")],
+    "ls */": [("ls", "link/", "src/")],
+    "ls .h*": [("ls", ".hidden")],
+    "cd src": [("cd", "src")],
+    "cd /usr && ls": [("cd", "/usr"), ("ls",)],
+    "cd src && ls *": [("cd", "src"), ("ls", "c.py")],
+    "cd src && ls; pwd": [("cd", "src"), ("ls",), ("pwd",)],
+}
+NOT_PLAIN = {
+    "": "no command",
+    "# only a remark": "no command",
+    ";": "without a command",
+    "ls ;; pwd": "without a command",
+    "ls &&": "nothing behind &&",
+    "| ls": "without a command",
+    "ls &": "&",
+    "ls & rm x": "&",
+    "ls |& wc": "&",
+    "ls &&& x": "&",
+    "echo $x": "$",
+    "echo $HOMEX": "$",
+    "echo a$HOME": "$",
+    'echo "$HOME"': '"',
+    'echo "a\\b"': '"',
+    "echo $(x)": "$",
+    "echo `x`": "`",
+    "echo $'a'": "$",
+    'echo $"a"': "$",
+    "echo a\\ b": "\\",
+    "echo a \\\nb": "\\",
+    "ls # \\\nrm x": "\\",
+    "echo 'open": "'",
+    "echo {a,b}": "{",
+    "echo [ab]": "[",
+    "echo a]": "]",
+    "(ls)": "(",
+    "ls() { x; }": "(",
+    "cat <(ls)": "<",
+    "cat << E\nx\nE": "<",
+    "cat <<< x": "<",
+    "cat <> x": "<",
+    "cat <& 0": "<",
+    "ls >| x": "'",
+    "ls >": "'",
+    "ls > *.py": "only known when it runs",
+    "ls > ''": "only known when it runs",
+    "ls >&3": "something else than 1 or 2",
+    "ls >&2x": "something else than 1 or 2",
+    "ls >#x": "#",
+    "echo 12>x": "12",
+    "echo ~root": "~ before a name",
+    "echo ~+": "~ before a name",
+    "echo a=~/x": "~ behind = or :",
+    "echo a:~/x": "~ behind = or :",
+    "a=1": "where a program stands",
+    "a=1 ls": "where a program stands",
+    ">x a=1 ls": "where a program stands",
+    "if ls": "where a program stands",
+    "! ls": "where a program stands",
+    "time ls": "where a program stands",
+    "export PATH=.": "where a program stands",
+    "a*": "where a program stands",
+    "'l s'": "where a program stands",
+    "ls; cd src": "not the beginning",
+    "cd src; ls": "not the beginning",
+    "cd src | ls": "not the beginning",
+    "cd src > x && ls": "not the beginning",
+    "cd && ls": "without one plain folder",
+    "cd - && ls": "without one plain folder",
+    "cd -P src && ls": "without one plain folder",
+    "cd a b && ls": "without one plain folder",
+    "cd s* && ls": "without one plain folder",
+    "cd link/.. && ls": "through a link and back",
+    "cd src && ls *; ls": "only known when it runs",
+    "ls -*": "a wildcard that becomes",
+    "ls .*": "more than can be looked at",
+    "ls src//*": "more than can be looked at",
+    "ls\r": "\\r",
+    "ls \x00": "\\x00",
+    "ls \x1b[0m": "\\x1b",
+    "ls \x85x": "\\x85",
+    "ls \u3164": "\\u3164",
+    "ls \ud800": "\\ud800",
+    "ls \ue000": "\\ue000",
+    "ls \u00a0x": "\\xa0",
+    "ls \u2028": "\\u2028",
+    "ls " + "x" * 10_000: "more than 10000 characters",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    for name in ("a.py", "b.py", "src/c.py", ".hidden", "-dash"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "link").symlink_to("/usr/share")
+    return str(tmp_path)
+
+
+def read(text: str, folder: str, home: str = "/home/ada") -> list[tuple[str, ...]]:
+    """What wildcards became stands in the order of the disk, here and in bash's own."""
+    found = [each.words for each in read_plain(text, home, folder)]
+    return [(words[0], *sorted(words[1:])) if "*" in text.split("'")[0] or "?" in text else words for words in found]
+
+
+@pytest.mark.parametrize("text", WORDS)
+def test_a_plain_line_is_read_word_by_word(text: str, folder: str) -> None:
+    assert read(text, folder) == WORDS[text]
+
+
+@pytest.mark.parametrize("text", NOT_PLAIN)
+def test_what_is_not_plain_says_what_is_not(text: str, folder: str) -> None:
+    with pytest.raises(NotPlain) as refused:
+        read(text, folder)
+    assert NOT_PLAIN[text] in str(refused.value)
+
+
+def test_redirections_are_kept_with_their_command(folder: str) -> None:
+    [first, second] = read_plain("sort < in.txt 2>err.txt | tee >> out.txt", "/h", folder)
+    assert first.redirects == (Redirect("read", "in.txt"), Redirect("write", "err.txt"))
+    assert second.redirects == (Redirect("write", "out.txt"),)
+    assert (first.stdin, second.stdin) == ("", "pipe")
+
+
+def test_a_folder_is_where_the_rest_runs_and_the_old_one_where_it_may(folder: str) -> None:
+    sure = read_plain("cd src && ls && pwd", "/h", folder)
+    assert [each.cwds for each in sure[1:]] == [(f"{folder}/src",), (f"{folder}/src",)]
+    unsure = read_plain("cd /usr && ls; pwd", "/h", folder)
+    assert [each.cwds for each in unsure[1:]] == [(folder, "/usr"), (folder, "/usr")]
+
+
+def test_a_home_that_bash_would_split_is_not_written_out(folder: str) -> None:
+    for text in ("ls ~", "ls $HOME"):
+        with pytest.raises(NotPlain, match="home"):
+            read(text, folder, home="/home/ada lovelace")
+
+
+def test_many_names_are_not_looked_at(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "_MOST_NAMES", 1)
+    with pytest.raises(NotPlain, match="more than can be looked at"):
+        read("ls *.py", folder)
+
+
+def test_these_forms_reach_every_line_of_the_reader(folder: str) -> None:
+    """A form that is added without one here is seen."""
+    file = plain.__file__
+    reached: set[int] = set()
+
+    def local(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            reached.add(frame.f_lineno)
+        return local
+
+    def trace(frame: FrameType, _event: str, _: Any) -> Any:
+        return local if frame.f_code.co_filename == file else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        for text in (*WORDS, *NOT_PLAIN):
+            for home in ("/home/ada", "/a b"):
+                try:
+                    read_plain(text, home, folder)
+                except NotPlain:
+                    continue
+    finally:
+        sys.settrace(before)
+    lines = Path(file).read_text().splitlines()
+    inside = {
+        line
+        for name in vars(plain._Reader).values()
+        if (code := getattr(name, "__code__", None)) is not None
+        for _, _, line in code.co_lines()
+        if line is not None and line != code.co_firstlineno
+    }
+    assert [lines[line - 1] for line in sorted(inside - reached)] == []
