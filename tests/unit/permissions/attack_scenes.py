@@ -56,6 +56,12 @@ class Scene:
         return child_environment(around, {"PWD": str(self.work), "OHMO_CANARY": CANARY})
 
     @property
+    def env(self) -> dict[str, str]:
+        """Of a command, as ohmo.tools.bash gives it; with a secret, as a job may have been given one."""
+        around = {"HOME": str(self.home), "PATH": self.path, "LANG": "C.UTF-8"}
+        return child_environment(around, {"PWD": str(self.work), "OHMO_CANARY": CANARY})
+
+    @property
     def evil(self) -> Path:
         """A program of the attacker's, which leaves a trace whatever it is started with."""
         return self.work / "evil"
