@@ -3,6 +3,7 @@ is writable. What the commands did is told by strace."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -53,16 +54,28 @@ class Box:
     def __enter__(self) -> Box:
         here = ["--bind", str(self._root), str(self._root)]
         driver = [sys.executable, "-S", str(Path(__file__).with_name("driver.py")), str(self._workers)]
-        walls = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", *here]
+        walls = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *here]
         alone = ["--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session"]
         self._process = subprocess.Popen(
-            ["bwrap", *walls, *alone, *driver], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={"TMPDIR": "/tmp"} | _path()
+            ["bwrap", *walls, *alone, *driver],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"TMPDIR": "/dev/shm"} | _path(),
         )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
-        self._process.kill()
-        self._process.communicate()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()  # the driver ends by itself; killed too early, bwrap leaves it behind
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
 
     def run(self, jobs: Iterable[Job], *, traced: bool = True, log: bool = False, seconds: float = 3.0) -> list[Ran]:
         """In the order of ``jobs``. ``log``: with ``OHMO_ARGV``, a file that is read afterwards."""

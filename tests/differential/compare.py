@@ -24,6 +24,7 @@ _SYSTEM = re.compile(
     |pipe:.*|anon_inode:.*|socket:.*""",
     re.VERBOSE,
 )
+_SHOWS_PROCESSES = frozenset(("ps", "pgrep", "pidof", "w"))  # they open each one's environment, and show it when asked to
 _PROCESS = re.compile(r"/proc/\d+/(?!environ|mem|fd|root|cwd|map_files)\w+")
 # What git, ripgrep and jq look for by themselves, wherever they stand.
 _OWN = re.compile(
@@ -38,7 +39,7 @@ _HELPERS = re.compile(r"(/usr)?/(lib|libexec)/git-core/git(-\w+)*|/usr/bin/git")
 
 
 def beyond(ran: Ran, judged: Judged, scene: Scene) -> list[str]:
-    """What it did beyond what was judged, one line each; nothing where all is well."""
+    """What it did beyond what was judged, at most five lines; nothing where all is well."""
     trace = read_trace(ran.trace)
     found = [f"started {one}" for one in _started(trace, judged, scene)]
     found += [f"opened {path}" for path in sorted(trace.opened) if not _may_open(path, judged, scene)]
@@ -48,7 +49,7 @@ def beyond(ran: Ran, judged: Judged, scene: Scene) -> list[str]:
         found.append("printed a secret")
     if ran.code != -2 and not trace.started:
         found.append(f"was not traced: {ran.out[:200]}")
-    return found
+    return found[:5]
 
 
 def _started(trace: Trace, judged: Judged, scene: Scene) -> list[str]:
@@ -64,9 +65,11 @@ def _started(trace: Trace, judged: Judged, scene: Scene) -> list[str]:
 
 def _may_open(path: str, judged: Judged, scene: Scene) -> bool:
     inside = path == str(scene.work) or path.startswith(f"{scene.work}/")
-    if inside and judged.covers(path):
+    if inside and (judged.covers(path) or path in judged.folders):
         return True
     if _SYSTEM.fullmatch(path) is not None or _PROCESS.fullmatch(path) is not None:
+        return True
+    if judged.programs & _SHOWS_PROCESSES and re.fullmatch(r"/proc/\d+/environ", path) is not None:
         return True
     if path.startswith((f"{scene.root}/stubs/", f"{scene.root}/tools/")):
         return True

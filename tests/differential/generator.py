@@ -16,7 +16,7 @@ _READING: dict[str, tuple[str, str]] = {
     "ls": ("-l -a -la -1 -R -d -h -t --all --color=never -L --hyperlink", _FILES),
     "cat": ("-n -A -b -s --number", _FILES),
     "head": ("-1 -n 2 -c 5 -n2 --lines=3 -q", _FILES),
-    "tail": ("-1 -n 2 -c 5 -n+2 -f --retry", _FILES),
+    "tail": ("-1 -n 2 -c 5 -n+2 -q -1 -n 2 -c 5 -n+2 -q -1 -f", _FILES),
     "wc": ("-l -c -w -lw --lines --files0-from=a.py", _FILES),
     "sort": ("-u -n -r -rn -k1 -k 2 -t, --unique -o -ox -T --compress-program=./evil --co=./evil", _FILES),
     "uniq": ("-c -d -u -f 1 -w3", "a.py b.py - x"),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,17 +46,6 @@ def house_with_stubs(root: Path) -> Scene:
     return Scene(scene.root, scene.home, scene.work, f"{root}/stubs:{scene.path}")
 
 
-@contextmanager
-def path_of(scene: Scene) -> Iterator[None]:
-    """The judge looks programs up where the daemon would."""
-    before = os.environ["PATH"]
-    os.environ["PATH"] = scene.path
-    try:
-        yield
-    finally:
-        os.environ["PATH"] = before
-
-
 def hunt(root: Path, strings: int, seed: int, workers: int = 2) -> Iterator[Report]:
     """Reports so far, after each batch. The same seed judges the same lines."""
     scene, report, draw = house_with_stubs(root), Report(), random.Random(seed)
@@ -66,8 +53,7 @@ def hunt(root: Path, strings: int, seed: int, workers: int = 2) -> Iterator[Repo
     with Box(scene.root, workers) as box:
         while report.strings < strings:
             lines = [generator.line() for _ in range(min(_BATCH, strings - report.strings))]
-            with path_of(scene):
-                allowed = [one for line in dict.fromkeys(lines) if (one := _judge(line, scene, draw)) is not None]
+            allowed = [one for line in dict.fromkeys(lines) if (one := _judge(line, scene, draw, report)) is not None]
             report.strings += len(lines)
             report.free += sum(one.rule is None for one in allowed)
             report.ruled += sum(one.rule is not None for one in allowed)
@@ -75,20 +61,21 @@ def hunt(root: Path, strings: int, seed: int, workers: int = 2) -> Iterator[Repo
             yield report
 
 
-def _judge(line: str, scene: Scene, draw: random.Random) -> Allowed | None:
+def _allows(line: str, scene: Scene, allow: tuple[str, ...], report: Report) -> bool:
+    try:
+        return scene.house.bash(line, allow=allow).verdict == "allow"
+    except Exception as error:
+        report.findings.append(f"{line!r}: the judge fell over: {error!r}")
+        return False
+
+
+def _judge(line: str, scene: Scene, draw: random.Random, report: Report) -> Allowed | None:
     """Allowed without a rule, else with the rule of one kind: one that speaks of it, where there is one."""
-    if scene.house.bash(line).verdict == "allow":
+    if _allows(line, scene, (), report):
         return Allowed(line, None, judged(line, scene))
     fitting = [kind for kind in KINDS if " ".join(kind.words) in line]
     kind = draw.choice(fitting or KINDS)
-    if scene.house.bash(line, allow=[kind.rule]).verdict == "allow":
-        return Allowed(line, kind, judged(line, scene))
-    return None
-
-
-def _env(line: str, scene: Scene) -> dict[str, str]:
-    """As Bash runs it."""
-    return {**scene.env, **scene.house.shell.environment(line, scene.work)}
+    return Allowed(line, kind, judged(line, scene)) if _allows(line, scene, (kind.rule,), report) else None
 
 
 def _run(box: Box, allowed: list[Allowed], scene: Scene) -> list[str]:
@@ -100,7 +87,7 @@ def _run(box: Box, allowed: list[Allowed], scene: Scene) -> list[str]:
         if one.rule is not None and one.rule.goes_beyond(argv)
     ]
     running = [one for one in allowed if all(runs_here(argv) for argv in one.judged.argv)]
-    told = box.run(Job(one.line, scene.work, _env(one.line, scene)) for one in running)
+    told = box.run(Job(one.line, scene.work, scene.env(one.line)) for one in running)
     for one, ran in zip(running, told, strict=True):
         rule = one.rule.rule if one.rule is not None else "unasked"
         found += [f"{one.line!r} {rule}: {what}" for what in beyond(ran, one.judged, scene)]

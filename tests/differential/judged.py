@@ -12,11 +12,6 @@ from ohmo.permissions.patterns import ANY, SOME, known
 from ohmo.permissions.shell import Simple
 from tests.unit.permissions.attack_scenes import Scene
 
-try:
-    from ohmo.permissions.shell.plain import NotPlain, read_plain
-except ImportError:  # the grammar of before
-    NotPlain, read_plain = None, None
-
 # Programs that read the folder in which they stand when no other is named.
 IN_FOLDER = frozenset(("ls", "dir", "vdir", "find", "rg", "tree", "du", "git", "grep", "egrep", "fgrep"))
 
@@ -33,6 +28,11 @@ class Judged:
     @property
     def programs(self) -> frozenset[str]:
         return frozenset(os.path.basename(words[0]) for words in self.argv if words)
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """Those of the files: bash opens them for a wildcard."""
+        return frozenset(map(os.path.dirname, self.files))
 
     def knows(self, argv: Sequence[str]) -> bool:
         """Whether these words of a started program were judged."""
@@ -58,12 +58,8 @@ def judged(command: str, scene: Scene) -> Judged:
 
 
 def _commands(command: str, scene: Scene) -> tuple[Simple, ...]:
-    if read_plain is not None:
-        try:
-            return read_plain(command, str(scene.home), str(scene.work))
-        except NotPlain:
-            pass  # a rule allows it: its words are those of the grammar
-    return scene.house.shell.parse(command, scene.work).commands
+    script = scene.house.shell.parse(command, scene.work)
+    return script.plain or script.commands
 
 
 def _same(words: Sequence[str], argv: Sequence[str]) -> bool:

@@ -18,7 +18,7 @@ def jobs(commands: Sequence[str], scene: Scene) -> Iterator[Job]:
     is reached in one of the two."""
     for command in commands:
         for status in ("0", "1"):
-            yield Job(command, scene.work, {**scene.env, "BASH_ENV": str(_SETUP), "OHMO_STATUS": status})
+            yield Job(command, scene.work, {**scene.env(command), "BASH_ENV": str(_SETUP), "OHMO_STATUS": status})
 
 
 def split_otherwise(box: Box, lines: Sequence[tuple[str, Judged]], scene: Scene) -> list[str]:

@@ -8,6 +8,7 @@ import subprocess
 import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ohmo.permissions.paths import SensitivePaths
@@ -44,22 +45,16 @@ class Scene:
     work: Path
     path: str
 
-    @property
+    @cached_property
     def house(self) -> House:
         sensitive = SensitivePaths(self.home, self.home / ".ohmo")
         return House(self.home, self.work, sensitive, Shell(self.home, self.path))
 
-    @property
-    def env(self) -> dict[str, str]:
+    def env(self, command: str) -> dict[str, str]:
         """Of a command, as ohmo.tools.bash gives it; with a secret, as a job may have been given one."""
         around = {"HOME": str(self.home), "PATH": self.path, "LANG": "C.UTF-8"}
-        return child_environment(around, {"PWD": str(self.work), "OHMO_CANARY": CANARY})
-
-    @property
-    def env(self) -> dict[str, str]:
-        """Of a command, as ohmo.tools.bash gives it; with a secret, as a job may have been given one."""
-        around = {"HOME": str(self.home), "PATH": self.path, "LANG": "C.UTF-8"}
-        return child_environment(around, {"PWD": str(self.work), "OHMO_CANARY": CANARY})
+        quiet = self.house.shell.environment(command, self.work)
+        return child_environment(around, {"PWD": str(self.work), "OHMO_CANARY": CANARY, **quiet})
 
     @property
     def evil(self) -> Path:

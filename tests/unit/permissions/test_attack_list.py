@@ -21,9 +21,8 @@ def test_the_attack_list_is_long_and_names_nothing_twice() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.by_run], ids=lambda kind: kind.name)
-def test_no_attack_runs_unasked(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_attack_runs_unasked(kind: Kind, tmp_path: Path) -> None:
     scene = SCENES[kind.scene](tmp_path)
-    monkeypatch.setenv("PATH", scene.path)
     house = scene.house
     unasked = [
         (form, mode, role)

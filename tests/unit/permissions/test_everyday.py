@@ -15,10 +15,8 @@ LEAST = 0.9  # of the reading ones
 
 
 @pytest.fixture
-def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    scene = project(tmp_path)
-    monkeypatch.setenv("PATH", scene.path)
-    return scene
+def scene(tmp_path: Path) -> Scene:
+    return project(tmp_path)
 
 
 def test_the_list_is_a_day_long_and_mostly_reading() -> None:
