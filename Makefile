@@ -73,7 +73,8 @@ torture-storm: RUNS = faults.storm --burst
 torture-soak: RUNS = faults.soak
 torture-cron: RUNS = unit.cron.soak --table docs/cron-soak.md
 torture-zones: RUNS = unit.cron.zone_walk
-CAMPAIGNS := $(addprefix torture-,kills mutations limits configurations storm soak cron zones)
+torture-shell: RUNS = differential
+CAMPAIGNS := $(addprefix torture-,kills mutations limits configurations storm soak cron zones shell)
 
 .PHONY: $(CAMPAIGNS)
 $(CAMPAIGNS): $(VENV)/.installed-dev

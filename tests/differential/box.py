@@ -45,14 +45,14 @@ class Ran:
 
 
 class Box:
-    """``root``: the folder that is writable. ``workers``: how many commands run at a time; more than one only where they
+    """``root``: the folder that is writable; ``sealed``: not even that one. ``workers``: how many commands run at a time; more than one only where they
     are not expected to change anything."""
 
-    def __init__(self, root: Path, workers: int = 1) -> None:
-        self._root, self._workers = root, workers
+    def __init__(self, root: Path, workers: int = 1, *, sealed: bool = False) -> None:
+        self._root, self._workers, self._bind = root, workers, "--ro-bind" if sealed else "--bind"
 
     def __enter__(self) -> Box:
-        here = ["--bind", str(self._root), str(self._root)]
+        here = [self._bind, str(self._root), str(self._root)]
         driver = [sys.executable, "-S", str(Path(__file__).with_name("driver.py")), str(self._workers)]
         walls = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *here]
         alone = ["--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session"]

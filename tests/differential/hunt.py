@@ -20,15 +20,17 @@ _BATCH = 1000
 
 @dataclass
 class Report:
-    """``free``: lines that ran unasked without a rule; ``ruled``: only with one. ``findings``: one line each."""
+    """``plain``: lines that were split as bash splits them; ``free``: that ran unasked without a rule; ``ruled``: only with
+    one. ``findings``: one line each."""
 
     strings: int = 0
+    plain: int = 0
     free: int = 0
     ruled: int = 0
     findings: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
-        return f"{self.strings} strings: {self.free} run unasked, {self.ruled} by a rule, {len(self.findings)} findings"
+        return f"{self.strings} strings: {self.plain} split, {self.free} run unasked, {self.ruled} by a rule, {len(self.findings)} findings"
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,29 @@ class Allowed:
     judged: Judged
 
 
+@dataclass
+class _Batch:
+    plain: list[tuple[str, Judged]] = field(default_factory=list[tuple[str, Judged]])
+    allowed: list[Allowed] = field(default_factory=list[Allowed])
+
+    def take(self, line: str, scene: Scene, draw: random.Random) -> None:
+        """Split as bash does it: every line of the plain language, whatever it would run."""
+        words = judged(line, scene)
+        if scene.house.shell.parse(line, scene.work).plain:
+            self.plain.append((line, words))
+        if scene.house.bash(line).verdict == "allow":
+            self.allowed.append(Allowed(line, None, words))
+            return
+        fitting = [kind for kind in KINDS if " ".join(kind.words) in line]
+        kind = draw.choice(fitting or KINDS)
+        if scene.house.bash(line, allow=[kind.rule]).verdict == "allow":
+            self.allowed.append(Allowed(line, kind, words))
+
+
 def house_with_stubs(root: Path) -> Scene:
     """The house of the attack list; what the rules name and a test cannot let run is a stub before the system's programs."""
     scene = plain(root)
+    (scene.work / "hard.txt").unlink()  # nobody sees from a name below a folder that a file has another elsewhere
     for name in STUBS:
         write(root / "stubs" / name, "#!/bin/sh\nexit 0\n", 0o755)
     return Scene(scene.root, scene.home, scene.work, f"{root}/stubs:{scene.path}")
@@ -50,32 +72,22 @@ def hunt(root: Path, strings: int, seed: int, workers: int = 2) -> Iterator[Repo
     """Reports so far, after each batch. The same seed judges the same lines."""
     scene, report, draw = house_with_stubs(root), Report(), random.Random(seed)
     generator = Generator(seed, scene)
-    with Box(scene.root, workers) as box:
+    with Box(scene.root, workers) as box, Box(scene.root, workers, sealed=True) as sealed:
         while report.strings < strings:
             lines = [generator.line() for _ in range(min(_BATCH, strings - report.strings))]
-            allowed = [one for line in dict.fromkeys(lines) if (one := _judge(line, scene, draw, report)) is not None]
+            batch = _Batch()
+            for line in dict.fromkeys(lines):
+                try:
+                    batch.take(line, scene, draw)
+                except Exception as error:
+                    report.findings.append(f"{line!r}: the judge fell over: {error!r}")
             report.strings += len(lines)
-            report.free += sum(one.rule is None for one in allowed)
-            report.ruled += sum(one.rule is not None for one in allowed)
-            report.findings += _run(box, allowed, scene)
+            report.plain += len(batch.plain)
+            report.free += sum(one.rule is None for one in batch.allowed)
+            report.ruled += sum(one.rule is not None for one in batch.allowed)
+            report.findings += split_otherwise(sealed, batch.plain, scene)
+            report.findings += _run(box, batch.allowed, scene)
             yield report
-
-
-def _allows(line: str, scene: Scene, allow: tuple[str, ...], report: Report) -> bool:
-    try:
-        return scene.house.bash(line, allow=allow).verdict == "allow"
-    except Exception as error:
-        report.findings.append(f"{line!r}: the judge fell over: {error!r}")
-        return False
-
-
-def _judge(line: str, scene: Scene, draw: random.Random, report: Report) -> Allowed | None:
-    """Allowed without a rule, else with the rule of one kind: one that speaks of it, where there is one."""
-    if _allows(line, scene, (), report):
-        return Allowed(line, None, judged(line, scene))
-    fitting = [kind for kind in KINDS if " ".join(kind.words) in line]
-    kind = draw.choice(fitting or KINDS)
-    return Allowed(line, kind, judged(line, scene)) if _allows(line, scene, (kind.rule,), report) else None
 
 
 def _run(box: Box, allowed: list[Allowed], scene: Scene) -> list[str]:
@@ -91,4 +103,4 @@ def _run(box: Box, allowed: list[Allowed], scene: Scene) -> list[str]:
     for one, ran in zip(running, told, strict=True):
         rule = one.rule.rule if one.rule is not None else "unasked"
         found += [f"{one.line!r} {rule}: {what}" for what in beyond(ran, one.judged, scene)]
-    return found + split_otherwise(box, [(one.line, one.judged) for one in allowed], scene)
+    return found

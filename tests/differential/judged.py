@@ -6,7 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ohmo.permissions.patterns import ANY, SOME, known
 from ohmo.permissions.shell import Simple
@@ -54,7 +54,9 @@ def judged(command: str, scene: Scene) -> Judged:
         for word in (*simple.words[1:], *(redirect.target for redirect in simple.redirects))
         for path in _files(word, cwd)
     }
-    return Judged(tuple(simple.words for simple in commands), frozenset(files), os.path.realpath(folder))
+    found = Judged(tuple(simple.words for simple in commands), frozenset(files), os.path.realpath(folder))
+    # git works in the whole repository, wherever in it it stands
+    return replace(found, folder=str(scene.work)) if "git" in found.programs else found
 
 
 def _commands(command: str, scene: Scene) -> tuple[Simple, ...]:

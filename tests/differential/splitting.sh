@@ -9,7 +9,7 @@ for __name in [ : echo printf test pwd true false type command hash kill ulimit 
 done
 function cd {
 	__noted cd "$@"
-	builtin cd "$@" 2>/dev/null && return "$OHMO_STATUS"
+	builtin cd "$@" && return "$OHMO_STATUS"
 }
 command_not_found_handle() { __noted "$@"; }
 PATH=/nowhere
