@@ -19,11 +19,13 @@ IN_FOLDER = frozenset(("ls", "dir", "vdir", "find", "rg", "tree", "du", "git", "
 @dataclass(frozen=True)
 class Judged:
     """``argv``: the words of each simple command, the product's wildcards where it judged all that a word may become.
-    ``files``: what the operands and redirections name, resolved. ``folder``: where it runs, resolved."""
+    ``files``: what the operands and redirections name, resolved. ``folder``: where it runs, resolved. ``redirected``: from or
+    to a file, which may not be there."""
 
     argv: tuple[tuple[str, ...], ...]
     files: frozenset[str]
     folder: str
+    redirected: bool = False
 
     @property
     def programs(self) -> frozenset[str]:
@@ -54,7 +56,9 @@ def judged(command: str, scene: Scene) -> Judged:
         for word in (*simple.words[1:], *(redirect.target for redirect in simple.redirects))
         for path in _files(word, cwd)
     }
-    found = Judged(tuple(simple.words for simple in commands), frozenset(files), os.path.realpath(folder))
+    redirected = any(not redirect.target.startswith("/dev/") for simple in commands for redirect in simple.redirects)
+    argv = tuple(simple.words for simple in commands)
+    found = Judged(argv, frozenset(files), os.path.realpath(folder), redirected)
     # git works in the whole repository, wherever in it it stands
     return replace(found, folder=str(scene.work)) if "git" in found.programs else found
 

@@ -40,7 +40,7 @@ def _differences(judged: Judged, *runs: Ran) -> Iterator[str]:
     for words in sorted(seen):
         if not judged.knows(words):
             yield f"bash runs {list(words)}, judged was {[list(one) for one in judged.argv]}"
-    if any(reason in ran.out for ran in runs for reason in _NOT_RUN):
+    if judged.redirected or any(reason in ran.out for ran in runs for reason in _NOT_RUN):
         return  # a redirection or a cd came to nothing, and so did what belongs to it
     for words in judged.argv:
         if words and "/" not in words[0] and not any(Judged((words,), judged.files, "").knows(one) for one in seen):
