@@ -33,6 +33,7 @@ _OWN = re.compile(
 )
 _OWNERS = frozenset(("git", "rg", "jq"))
 _WRITABLE = re.compile(r"/dev/(null|tty)")
+_SPILL = re.compile(r"/(tmp|dev/shm)/(tac|sort)\w{6}")  # what they set aside of a long input
 _LOCKS = re.compile(r".*/(\.git|bare)/(index(\.lock)?|modules/.*/index(\.lock)?)")  # git's cache of what it looked at
 _NAMES = re.compile(r'sun_path="(/var)?/run/(nscd/socket|systemd/userdb/[\w.]+|dbus/system_bus_socket)"')
 _HELPERS = re.compile(r"(/usr)?/(lib|libexec)/git-core/git(-\w+)*|/usr/bin/git")
@@ -79,12 +80,14 @@ def _may_open(path: str, judged: Judged, scene: Scene) -> bool:
 
 
 def _may_write(path: str, judged: Judged) -> bool:
+    if judged.programs & {"tac", "sort"} and _SPILL.fullmatch(path) is not None:
+        return True
     return _WRITABLE.fullmatch(path) is not None or ("git" in judged.programs and _LOCKS.fullmatch(path) is not None)
 
 
 def _may_change(change: str, judged: Judged) -> bool:
     if change.startswith("connect("):
         return _NAMES.search(change) is not None
-    if change.startswith(("rename(", "unlink(")) and "git" in judged.programs:
-        return all(_LOCKS.fullmatch(path) for path in re.findall(r'"([^"]*)"', change))
-    return False
+    if not change.startswith(("rename(", "unlink(")):
+        return False
+    return all(_may_write(path, judged) for path in re.findall(r'"([^"]*)"', change))

@@ -56,7 +56,7 @@ def judged(command: str, scene: Scene) -> Judged:
         for word in (*simple.words[1:], *(redirect.target for redirect in simple.redirects))
         for path in _files(word, cwd)
     }
-    redirected = any(not redirect.target.startswith("/dev/") for simple in commands for redirect in simple.redirects)
+    redirected = any(redirect.target != "/dev/null" for simple in commands for redirect in simple.redirects)
     argv = tuple(simple.words for simple in commands)
     found = Judged(argv, frozenset(files), os.path.realpath(folder), redirected)
     # git works in the whole repository, wherever in it it stands

@@ -111,7 +111,7 @@ KINDS = (
         "Bash(gcc:*)",
         "-c a.c | -Wall a.c",
         "-wrapper ./evil a.c | -B. a.c | @evil.args | -fplugin=./evil.so a.c | -specs=evil a.c",
-        r"-wrapper.*|-B.*|@.*|-fplugin.*|-?-specs.*|-o\S*|-Wl,.*|-Xlinker|-save-temps.*|-M[DF]\S*|-fdump.*|-print.*=.*|-include|-I\S*",
+        r"-wrapper.*|-B.*|@.*|-fplugin.*|-?-specs.*|-Wl,.*|-Xlinker|-save-temps.*|-M[DF]\S*|-fdump.*|-print.*=.*|-include|-I\S*",
     ),
     _kind("Bash(docker ps:*)", "-a", "--config=. | -H evil", r"--(conf|host|cont).*|-H\S*"),
     _kind(

@@ -4,7 +4,8 @@ __noted() {
 	builtin printf '%s\0' "$#" "$@" >>"$OHMO_ARGV"
 	return "$OHMO_STATUS"
 }
-for __name in [ : echo printf test pwd true false type command hash kill ulimit umask help dirs times; do
+for __name in [ : echo printf test pwd true false type command hash kill ulimit umask help dirs times bg caller compgen \
+	disown fc fg history jobs; do
 	eval "function $__name { __noted $__name \"\$@\"; }"
 done
 function cd {
