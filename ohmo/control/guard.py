@@ -43,13 +43,7 @@ class Guard:
     """``names``: host names beside localhost and plain addresses that lead here (a reverse proxy's). ``cookie``: the name of ours."""
 
     def __init__(
-        self,
-        keys: Keys,
-        callers: Callers,
-        peers: Peers,
-        cookie: str,
-        names: frozenset[str] = frozenset(),
-        misses: Misses | None = None,
+        self, keys: Keys, callers: Callers, peers: Peers, cookie: str, names: frozenset[str] = frozenset(), misses: Misses | None = None
     ) -> None:
         self._keys = keys
         self._callers = callers

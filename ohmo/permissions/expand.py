@@ -35,7 +35,7 @@ def matching_names(pattern: str, cwd: str, most: int) -> list[str]:
     if "" in parts[:-1] or any(re.match(r"\.[*?]", part) for part in parts):
         raise TooWide
     top = "/" if pattern.startswith("/") else cwd.rstrip("/") + "/"
-    paths = _existing(top, [_form(part) for part in parts])
+    paths = sorted(_existing(top, [_form(part) for part in parts]))
     if len(paths) > most:
         raise TooWide
     return [path if top == pattern[:1] else path.removeprefix(top) for path in paths]

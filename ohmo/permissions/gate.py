@@ -110,8 +110,7 @@ class LayeredGate:
         verdict = await answered(digest)
         if verdict is None:
             choices = (_ONCE, *(_REMEMBERED if ruling.remember else ()), _DENY)
-            own = ruling.suggests or self._policy.remembered(call, footprint, context)
-            rule = own if ruling.remember else ""
+            rule = self._policy.remembered(call, footprint, context, ruling) if ruling.remember else ""
             return Ask(
                 ruling.source,
                 Question("permission", title_of(call), _noted(footprint, detail_of(call, context, ruling)), choices, digest, rule),

@@ -69,9 +69,9 @@ class Policy:
             return self._commands.rule(footprint.command, context, granted)
         return self._layers(call.name, footprint, paths, context, granted)
 
-    def remembered(self, call: ToolCall, footprint: Footprint, context: CallContext) -> str:
+    def remembered(self, call: ToolCall, footprint: Footprint, context: CallContext, asked: Ruling) -> str:
         """The narrow rule that "for this session" and "always" would store."""
-        return suggest_rule(call, footprint, context.cwd, self._shell)
+        return asked.suggests or suggest_rule(call, footprint, context.cwd, self._shell)
 
     def _sensitive_paths(self, tool: str, footprint: Footprint, context: CallContext) -> Ruling | None:
         looked, written = Looked(), frozenset(footprint.writes)

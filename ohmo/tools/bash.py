@@ -68,15 +68,10 @@ class Bash:
         seconds = min(arguments.timeout or self._limits.bash_timeout, self._limits.bash_timeout_most)
         seconds = max(0.1, min(seconds, context.deadline - time.monotonic() - 3.0))  # room to end it and to say so
         return Command(
-            argv=("/bin/bash", "--norc", "--noprofile", "-c", arguments.command),
+            argv=("/bin/bash", "--norc", "--noprofile", "-c", "--", arguments.command),
             cwd=context.cwd,
             env=child_environment(
-                self._bench.environ,
-                {
-                    "PWD": str(context.cwd),
-                    **context.secrets,
-                    **self._shell.environment(arguments.command, context.cwd),
-                },
+                self._bench.environ, {"PWD": str(context.cwd), **context.secrets, **self._shell.environment(arguments.command, context.cwd)}
             ),
             spill=self._bench.spill / f"{context.call}.txt",
             timeout=None if arguments.run_in_background else seconds,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 MOST = 1 << 20  # bytes of output, of the trace, of any file
-SHELL = ["/bin/bash", "--norc", "--noprofile", "-c"]  # as ohmo.tools.bash runs it
+SHELL = ["/bin/bash", "--norc", "--noprofile", "-c", "--"]  # as ohmo.tools.bash runs it
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:

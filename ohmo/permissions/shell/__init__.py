@@ -27,6 +27,8 @@ class Shell:
     def parse(self, command: str, cwd: Path) -> Script:
         """The plain reading looks at the disk, so it is made anew each time; the grammar's is
         remembered for a while: footprint, gate and tool ask for the same one."""
+        if "\0" in command:
+            return Script((), unclear="it holds a null byte, which no program can be given")
         try:
             plain = read_plain(command, self.home, str(cwd))
         except NotPlain as why:

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from ohmo.permissions.patterns import word_set
 from ohmo.permissions.shell.options import Options, given, options_of
 from ohmo.permissions.shell.plain import NotPlain, read_plain
-from ohmo.permissions.shell.reading import reading
+from ohmo.permissions.shell.reading import only_reads, reading
 from ohmo.permissions.shell.script import Simple
 from ohmo.permissions.shell.wrappers import SHELLS, WRAPPERS
 
@@ -134,7 +134,7 @@ _RUNNERS = word_set(
         debug cp apply ssh tool shell init start attach compose plugin extension completion edit
         replace patch proxy link daemon remote explore publish set-env edit-env add-on foreach"""
 )
-_OPERAND = re.compile(r"(?!.*::)[\w./][\w./:@%+=,~^-]*")
+_OPERAND = re.compile(r"(?!.*::)(?!(?i:file):)[\w./][\w./:@%+=,~^-]*")
 _TARGET = re.compile(r"[\w./][\w./%+-]*")
 _OUTSIDE = re.compile(r"/|~|(?:.*/)?\.\.(?:/|$)")
 
@@ -226,7 +226,7 @@ def _admitted(command: Simple, free: tuple[int, ...], inside: Inside) -> bool:
     name = words[0]
     if reading(command) is not None:
         return True
-    if name in WRAPPERS or name in SHELLS or 0 in free:
+    if name in WRAPPERS or name in SHELLS or only_reads(name) or 0 in free:
         return False
     told = [words[at] for at in free]
     if any(_OUTSIDE.match(word.rpartition("=")[2]) and not inside(word.rpartition("=")[2]) for word in told):

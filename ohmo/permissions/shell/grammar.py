@@ -121,7 +121,7 @@ class Reader:
             name = node.child_by_field_name("variable")
             values = [value for each in node.children_by_field_name("value") for value in self._words.fields(each, scope)]
             if name is not None and 0 < len(values) <= MOST:
-                scope.variables[(name.text or b"").decode()] = tuple(values)
+                scope.variables[(name.text or b"").decode("utf-8", "replace")] = tuple(values)
         for child in node.named_children:
             if child.type in _VALUES:
                 self._words.visit(child, scope)
@@ -151,10 +151,10 @@ class Reader:
     def _assigned_name(node: Node) -> str:
         name = node.child_by_field_name("name")
         match = re.match(rb"\w*", (name.text or b"") if name is not None else b"")
-        return match[0].decode() if match is not None else ""
+        return match[0].decode("utf-8", "replace") if match is not None else ""
 
     def _declaration(self, node: Node, scope: Scope, around: _Around) -> None:
-        words = [(node.children[0].text or b"").decode()]
+        words = [(node.children[0].text or b"").decode("utf-8", "replace")]
         names: list[str] = []
         for child in node.named_children:
             if child.type == "variable_assignment":

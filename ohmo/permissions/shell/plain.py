@@ -31,7 +31,7 @@ _MOST_NAMES = 5_000  # that the wildcards of one line become
 # range that marks wildcards elsewhere.
 _STRANGE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u115f\u1160\u3164\uffa0\ud800-\uf8ff]")
 _BLANK = re.compile(r"[ \t]+|(?<![^ \t\n;|&])#[^\n\\]*")
-_OPERATOR = re.compile(r"\|\||&&|[|;\n]")
+_OPERATOR = re.compile(r"\|\||&&|[|;](?!&)|\n")
 _REDIRECT = re.compile(r"(?:(?<![^ \t\n;|&])[012])?(>>|>&|>|<(?![<>&(]))|(&>>?)")
 _DESCRIPTOR = re.compile(r"[12](?=[ \t\n;|&]|$)")
 _BARE = r"[A-Za-z0-9_./:,@%+=^-]"

@@ -185,11 +185,17 @@ def _rows() -> dict[str, _Row]:
     }
 
 
+def only_reads(name: str) -> bool:
+    """Whether the program stands in the table for reading: with other options it does what no rule
+    meant."""
+    return name != "git" and (name in _SPECIAL or name in _rows())
+
+
 def reading(command: Simple) -> Reading | None:
     """What the command opens when it changes nothing and runs nothing else; None when that is not
     known. ``command``: of a plain line."""
     words = command.words
-    name = words[0]
+    name = words[0] if words else ""
     if len(words) == 2 and words[1] == "--version" and (name in _VERSIONED or name in _rows()):
         return Reading("names")
     special = _SPECIAL.get(name)

@@ -104,11 +104,11 @@ class Words:
         for child in node.children:
             if child.type in ('"', "string_content", "$"):
                 continue
-            parts.append((_double_quoted(text[at : child.start_byte - start].decode()),))
+            parts.append((_double_quoted(text[at : child.start_byte - start].decode("utf-8", "replace")),))
             values = self._inside(child, scope) if child.type == "command_substitution" else self._raw(child, scope)
             parts.append(tuple(value.replace(_SPLIT, " ").replace(_TILDE, "~") for value in values))
             at = child.end_byte - start
-        parts.append((_double_quoted(text[at:-1].decode()),))
+        parts.append((_double_quoted(text[at:-1].decode("utf-8", "replace")),))
         return _product(parts)
 
 

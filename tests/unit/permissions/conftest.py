@@ -31,7 +31,7 @@ def house(tmp_path: Path) -> House:
     for name in ("a.py", "notes.txt", "private/diary.txt", "public/hello.txt", "src/b.py"):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text("x = 1\n")
-    for words in (("init", "-q"), ("config", "user.name", "ada")):
+    for words in (("init", "-q", "--template="), ("config", "user.name", "ada")):
         subprocess.run(["git", "-C", str(work), *words], check=True)
     (work / "link").symlink_to(home / ".ssh")
     (work / "innocent.txt").symlink_to(home / ".netrc")

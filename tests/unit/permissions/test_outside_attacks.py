@@ -11,6 +11,7 @@ from permission_house import House
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import Footprint
+from ohmo.permissions.wording import suggest_rule
 
 NOT_FREE_LINES = r"""
 ./nohup ls
@@ -212,7 +213,7 @@ def test_a_grant_for_a_verb_does_not_widen_by_options(house: House, rule: str, c
 def test_a_verb_s_own_short_options_are_no_question_after_always(house: House, command: str) -> None:
     verb = " ".join(command.split()[:2])
     call = ToolCall("t.1", "Bash", {"command": command}, "")
-    assert house.policy().remembered(call, Footprint(command=command), house.context()) == f"Bash({verb}:*)"
+    assert suggest_rule(call, Footprint(command=command), house.work, house.shell) == f"Bash({verb}:*)"
     assert house.bash(command, allow=[f"Bash({verb}:*)"]).verdict == "allow"
 
 
@@ -228,7 +229,7 @@ def test_a_forbidden_program_s_name_as_an_argument_forbids_nothing(house: House,
 )
 def test_what_runs_a_program_of_its_choice_is_remembered_whole(house: House, command: str) -> None:
     call = ToolCall("t.1", "Bash", {"command": command}, "")
-    assert house.policy().remembered(call, Footprint(command=command), house.context()) == f"Bash({command})"
+    assert suggest_rule(call, Footprint(command=command), house.work, house.shell) == f"Bash({command})"
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,8 @@ def answered(house: House, tool: str, path: str, mode: Mode = "default") -> tupl
     """The rule that "always" stores, and what it makes of the same call."""
     call, context = ToolCall("t.1", tool, {"file_path": path}, ""), house.context(mode)
     policy = house.policy()
-    rule = policy.remembered(call, footprint(tool, path), context)
+    asked = policy.rule(call, footprint(tool, path), context)
+    rule = policy.remembered(call, footprint(tool, path), context, asked)
     grant = Grant("g", "*", rule, "ada", datetime(2026, 1, 1, tzinfo=UTC))
     return rule, policy.rule(call, footprint(tool, path), context, [grant])
 
@@ -345,7 +346,7 @@ def test_two_folders_are_asked_about_one_after_the_other(house: House, elsewhere
     shown = Footprint(reads=(house.work / "a.py", elsewhere / "deep" / "a.txt", Path("/srv/b.txt")), effect="house")
     first = Grant("g", "*", f"Read({elsewhere}/**)", "ada", datetime(2026, 1, 1, tzinfo=UTC))
     second = replace(first, rule="Read(/srv/**)")
-    assert policy.remembered(call, shown, context) == f"Read({elsewhere}/deep/**)"
+    assert policy.rule(call, shown, context).suggests == f"Read({elsewhere}/deep/**)"
     assert "/srv/b.txt" in policy.rule(call, shown, context, [first]).reason
     assert policy.rule(call, shown, context, [first, second]).verdict == "allow"
 

@@ -136,7 +136,7 @@ def folder(tmp_path: Path) -> str:
 def read(text: str, folder: str, home: str = "/home/ada") -> list[tuple[str, ...]]:
     """What wildcards became stands in the order of the disk, here and in bash's own."""
     found = [each.words for each in read_plain(text, home, folder)]
-    return [(words[0], *sorted(words[1:])) if "*" in text.split("'")[0] or "?" in text else words for words in found]
+    return [(words[0], *sorted(words[1:])) if "*" in text.split("'", maxsplit=1)[0] or "?" in text else words for words in found]
 
 
 @pytest.mark.parametrize("text", WORDS)
