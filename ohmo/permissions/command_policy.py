@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.covering import CommandRules, PathRules, spellings
@@ -253,7 +252,7 @@ class CommandPolicy:
     def _why_closed(self, path: str, opened: Reading) -> str:
         if path.startswith("/dev/"):
             return f"{path} is a device"
-        if opened.kind == "files" and Path(path).is_dir():
+        if opened.kind == "files" and os.path.isdir(path):  # noqa: PTH112 - Path raises for what cannot be looked at
             return f"{path} is a folder"
         if opened.kind != "trees":
             return ""
@@ -261,7 +260,7 @@ class CommandPolicy:
         return f"{found} is below {path}" if found else ""
 
     def _why_no_git(self, folder: str, context: CallContext, outside: list[str]) -> str:
-        found = repository_at(os.path.realpath(folder)) if Path(folder).is_dir() else None
+        found = repository_at(os.path.realpath(folder)) if os.path.isdir(folder) else None  # noqa: PTH112 - as above
         if found is None:
             return "there is no repository here"
         if found.unknown:

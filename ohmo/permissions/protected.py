@@ -64,6 +64,6 @@ def _repository(path: str) -> str | None:
     """A folder with these three names is one, whatever it is called (gitrepository-layout(5)): git
     runs what its ``hooks`` and ``config`` name."""
     for folder in Path(path).parents:
-        if all((folder / name).exists() for name in ("HEAD", "objects", "refs")):
+        if all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs")):
             return str(folder)
     return None

@@ -34,5 +34,5 @@ class Reach:
 def folder_rule(path: str) -> str:
     """What an answer for longer stores: the folder with all below it, of a file the one it lies
     in. ``path`` absolute and resolved."""
-    folder = Path(path) if Path(path).is_dir() else Path(path).parent
+    folder = Path(path) if os.path.isdir(path) else Path(path).parent  # noqa: PTH112 - Path raises for what cannot be looked at
     return f"Read({glob.escape(str(folder).rstrip('/'))}/**)"

@@ -364,3 +364,15 @@ def test_the_folder_of_the_turn_is_inside_too(house: House, elsewhere: Path) -> 
     context = replace(house.context(), cwd=elsewhere)
     assert house.policy().rule(call, footprint("Read", "deep/a.txt"), context).verdict == "allow"
     assert house.policy().rule(call, footprint("Read", str(house.work / "a.py")), context).verdict == "allow"
+
+
+def test_what_cannot_be_looked_at_is_judged_all_the_same(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``Path`` raises where the system says no; a judgement never does."""
+
+    def refuse(*_args: object, **_named: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.stat", refuse)
+    for command in ("ls > x /proc/1/root/", "cat /proc/1/root/x", "git -C /proc/1/root status", "cat src"):
+        assert house.bash(command).verdict != "allow"
+    assert judged(house, "Read", "/proc/1/cwd/x").verdict != "allow"
