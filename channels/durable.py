@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,20 +21,23 @@ def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
 
 
 @contextmanager
-def replacing(path: Path, mode: int = 0o600) -> Generator[BinaryIO]:
+def replacing(path: Path, mode: int = 0o600, folder: int | None = None) -> Generator[BinaryIO]:
     """A new file that takes the place of ``path`` when the block has ended well, and is gone otherwise. ``mode``: less the umask, open(2).
+    ``folder``: a descriptor from which ``path``, then a bare name, counts (openat(2)).
 
     A process that is killed leaves a file that ``is_unfinished``; ``ohmo doctor`` finds it in the folders of the home and removes it. Raises OSError."""
     shown = os.fsencode(path.name)[:_NAME].decode("utf-8", "ignore")
     fresh = path.with_name(f".{shown}.d{os.urandom(4).hex()[1:]}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    descriptor = os.open(fresh, flags, mode, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             settle(file)
-        take_place(fresh, path)
+        take_place(fresh, path, folder)
     except BaseException:
-        fresh.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(fresh, dir_fd=folder)
         raise
 
 
@@ -49,16 +52,16 @@ def settle(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def settle_path(path: Path) -> None:
+def settle_path(path: Path, folder: int | None = None) -> None:
     """What a file holds, or which names a folder has, is on the disk. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY, dir_fd=folder)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def take_place(fresh: Path, path: Path) -> None:
+def take_place(fresh: Path, path: Path, folder: int | None = None) -> None:
     """A settled file gets the name ``path``, and what had it before is gone. Raises OSError."""
-    fresh.replace(path)
-    settle_path(path.parent)
+    os.replace(fresh, path, src_dir_fd=folder, dst_dir_fd=folder)
+    settle_path(path.parent, folder)

@@ -51,6 +51,21 @@ class Footprint:
     question: Question | None = None  # AskUser: what a person has to answer before the call may run
 
 
+def _nothing(_: str) -> bool:
+    return False
+
+
+@record
+class Judged:
+    """What a call may open: the paths of its footprint in their order, as the gate resolved and
+    judged them (absolute, without links). Tools open these and follow no link on the way.
+    ``forbidden``: whether a deny rule is about a resolved path; asked of whatever is opened."""
+
+    reads: tuple[Path, ...] = ()
+    writes: tuple[Path, ...] = ()
+    forbidden: Callable[[str], bool] = field(default=_nothing, compare=False, repr=False)
+
+
 @record
 class PlanState:
     """Where the plan of the present work stands: ``step`` of ``total`` is being done (0: there is none; all done: the last)."""
@@ -88,6 +103,7 @@ class CallContext:
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # for the environment of its commands
     tools: tuple[ToolSpec, ...] = field(default=(), repr=False)
     hidden: frozenset[str] = frozenset()
+    judged: Judged = Judged()  # nothing, until the gate has allowed the call
 
 
 class Tool(Protocol, Generic[Input]):
@@ -108,6 +124,7 @@ class Allow:
     layer: str
     arguments: dict[str, object] | None = None  # a hook may have rewritten them
     word: str = ""  # the answer to a question
+    judged: Judged = Judged()
 
 
 @record

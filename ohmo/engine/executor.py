@@ -129,7 +129,7 @@ class Executor:
                 await refuse(f"Not allowed ({layer}): {reason}")
             case Ask(_, question):
                 return question
-            case Allow(_, arguments, word):
+            case Allow(_, arguments, word, judged):
                 if arguments is not None:
                     rewritten = self._prepare(replace(call, arguments=arguments), context)  # pyright: ignore[reportArgumentType]
                     if isinstance(rewritten, str):
@@ -137,7 +137,8 @@ class Executor:
                         return None
                     prepared = rewritten
                 emit(ToolStarted(turn, call.id, call.name, summary(call, self._redact)))
-                await end(await self._run(prepared, one, ledger, replace(context, word=word)))
+                allowed = replace(context, word=word, judged=judged)
+                await end(await self._run(prepared, one, ledger, allowed))
         return None
 
     async def _judge(self, prepared: _Prepared, context: CallContext, answered: Callable[[str], Awaitable[Verdict | None]]) -> Decision:

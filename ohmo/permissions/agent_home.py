@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
+from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
 
-from ohmo.permissions.expand import BUDGET
 from ohmo.permissions.patterns import folded
 
 # What ohmo itself names to the model: long outputs and pages of the web; the files people sent.
@@ -38,44 +37,19 @@ class AgentHome:
             return Touch.CLEAR
         return Touch.PAGE if _lies_in(path, self._shown) else Touch.INSIDE
 
-    def at(self, path: str) -> Touch:
-        """Whether ``path``, absolute and resolved, leads there under another name: a bind mount,
-        letters that the disk takes for the same, a hard link."""
-        doors = self._doors()
-        strange = bool(doors) and self.named(path) is Touch.CLEAR
-        for each in (path, *map(str, Path(path).parents)) if strange else ():
-            there = _status(each)
-            touch = doors.get((there.st_dev, there.st_ino)) if there is not None else None
-            if touch is not None:
-                return touch
-        there = _status(path)
-        if not doors or there is None or not stat.S_ISREG(there.st_mode) or there.st_nlink == 1:
-            return Touch.CLEAR
-        return Touch.INSIDE if self._holds(there) else Touch.CLEAR
+    def closed(self) -> Iterator[str]:
+        """What lies in the home directly and is no page."""
+        return (path for path in _below(self.roots[-1]) if self.named(path) is Touch.INSIDE)
 
-    def _doors(self) -> dict[tuple[int, int], Touch]:
-        """The home and what lies in it directly, by device and inode; empty while there is none."""
+    def doors(self) -> dict[tuple[int, int], Touch]:
+        """The home and what lies in it directly, by device and inode; empty while there is none: so
+        it is known under another name, a bind mount or letters that the disk takes for the same."""
         found: dict[tuple[int, int], Touch] = {}
         for path in (self.roots[-1], *_below(self.roots[-1])):
             there = _status(path)
             if there is not None:
                 found[there.st_dev, there.st_ino] = self.named(path)
         return found
-
-    def _holds(self, sought: os.stat_result) -> bool:
-        """A closed file that is the same as this one; more files than the budget count as one."""
-        folders, left = [self.roots[-1]], BUDGET
-        while folders and left > 0:
-            for path in _below(folders.pop()):
-                left -= 1
-                there = _status(path)
-                if there is None or self.named(path) is Touch.PAGE:
-                    continue
-                if os.path.samestat(there, sought):
-                    return True
-                if stat.S_ISDIR(there.st_mode):
-                    folders.append(path)
-        return left <= 0
 
 
 def _lies_in(path: str, folders: tuple[str, ...]) -> bool:

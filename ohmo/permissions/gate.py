@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Literal
 
 from channels.contract import Choice
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.store import Grant
-from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Question, Verdict
-from ohmo.permissions.policy import Policy
+from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Judged, Question, Verdict
+from ohmo.permissions.paths import names_descriptor
+from ohmo.permissions.policy import Paths, Policy, paths_of
 from ohmo.permissions.ruling import Ruling
-from ohmo.permissions.wording import detail_of, title_of
+from ohmo.permissions.wording import argument, detail_of, title_of
 
 Hooks = Callable[[ToolCall, Footprint, CallContext], Awaitable[Deny | tuple[ToolCall, Footprint] | None]]
 """May refuse a call, or hand back a rewritten one with its new footprint; None leaves it as it is."""
@@ -40,9 +44,12 @@ def alone(context: CallContext) -> Sequence[tuple[Policy, CallContext]]:  # noqa
     return ()
 
 
-def digest_of(call: ToolCall, context: CallContext) -> str:
-    """What an approval is bound to: tool, final arguments, working directory, person."""
-    body = [call.name, dict(call.arguments), str(context.cwd), context.person]
+def digest_of(call: ToolCall, context: CallContext, paths: Paths | None = None) -> str:
+    """What an approval is bound to: tool, final arguments, working directory, person, and the files
+    that its paths lead to."""
+    body: list[object] = [call.name, dict(call.arguments), str(context.cwd), context.person]
+    if paths is not None and (paths.reads or paths.writes):
+        body += [paths.reads, paths.writes]
     text = json.dumps(body, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -61,23 +68,41 @@ class LayeredGate:
         if hooked is not None:
             call, footprint = hooked
             arguments = dict(call.arguments)
-        ruling = await self._rule(call, footprint, context)
+        paths = paths_of(footprint, context.cwd)
+        ruling = _descriptor(footprint, context) or await self._rule(call, footprint, paths, context)
         if ruling.verdict == "deny":
             return Deny(ruling.source, ruling.reason)
-        digest = digest_of(call, context)
+        digest = digest_of(call, context, paths)
         if footprint.question is not None:
-            return await self._answer(replace(footprint.question, digest=digest), arguments, answered)
-        if ruling.verdict == "allow":
-            return Allow(ruling.source, arguments)
-        return await self._permission(call, footprint, context, ruling, arguments, answered)
+            question = replace(footprint.question, digest=digest)
+            decision = await self._answer(question, arguments, answered)
+        elif ruling.verdict == "allow":
+            decision = Allow(ruling.source, arguments)
+        else:
+            footprint = _leading(footprint, paths, context)
+            decision = await self._permission(call, footprint, context, digest, ruling, arguments, answered)
+        return replace(decision, judged=self._judged(call, paths, context)) if isinstance(decision, Allow) else decision
 
-    async def _rule(self, call: ToolCall, footprint: Footprint, context: CallContext) -> Ruling:
+    def _judged(self, call: ToolCall, paths: Paths, context: CallContext) -> Judged:
+        policies = [self._policy, *(policy for policy, _ in self._others(context))]
+        kinds: list[Literal["read", "write"]] = []
+        if paths.reads:
+            kinds.append("read")
+        if paths.writes:
+            kinds.append("write")
+
+        def forbidden(path: str) -> bool:
+            return any(policy.forbids(call.name, kinds, path) for policy in policies)
+
+        return Judged(tuple(map(Path, paths.reads)), tuple(map(Path, paths.writes)), forbidden)
+
+    async def _rule(self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext) -> Ruling:
         """Long commands are judged beside the event loop."""
         grants = await self._grants()
         judges = ((self._policy, context), *self._others(context))
 
         def strictest() -> Ruling:
-            rulings = [policy.rule(call, footprint, seen, grants) for policy, seen in judges]
+            rulings = [policy.rule(call, footprint, seen, grants, paths) for policy, seen in judges]
             return replace(max(rulings, key=lambda one: _STRICTNESS[one.verdict]), remember=all(one.remember for one in rulings))
 
         if footprint.command is None or len(footprint.command) < _LONG:
@@ -102,11 +127,11 @@ class LayeredGate:
         call: ToolCall,
         footprint: Footprint,
         context: CallContext,
+        digest: str,
         ruling: Ruling,
         arguments: dict[str, object] | None,
         answered: Answered,
     ) -> Decision:
-        digest = digest_of(call, context)
         verdict = await answered(digest)
         if verdict is None:
             choices = (_ONCE, *(_REMEMBERED if ruling.remember else ()), _DENY)
@@ -125,6 +150,27 @@ class LayeredGate:
 def _refused(verdict: Verdict) -> Deny:
     said = f": {verdict.word}" if verdict.word and verdict.word != "deny" else ""
     return Deny("approval", f"the person said no{said}. Do not try the same by another way; ask what they want instead")
+
+
+def _descriptor(footprint: Footprint, context: CallContext) -> Ruling | None:
+    """What the daemon has open is no file that a tool could mean by its name."""
+    if footprint.command is not None:
+        return None
+    named = (str(context.cwd / path) for path in (*footprint.reads, *footprint.writes))
+    path = next(filter(names_descriptor, named), None)
+    if path is None:
+        return None
+    reason = f"{path} is an open descriptor of this process; name the file itself"
+    return Ruling("deny", "sensitive", path, reason, remember=False)
+
+
+def _leading(footprint: Footprint, paths: Paths, context: CallContext) -> Footprint:
+    """With a note of each file that the call would reach through a link: it stands on the card."""
+    named = (*footprint.reads, *footprint.writes)
+    pairs = zip(named, (*paths.reads, *paths.writes), strict=False)  # of a command no path is resolved
+    there = [real for path, real in pairs if os.path.normpath(context.cwd / path) != real]
+    notes = [footprint.note, *(argument("leads to", path) for path in dict.fromkeys(there))]
+    return replace(footprint, note="\n".join(filter(None, notes)))
 
 
 def _noted(footprint: Footprint, detail: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -13,12 +14,15 @@ from ohmo.permissions.expand import TooWide, expand
 from ohmo.permissions.looked import Looked
 from ohmo.permissions.patterns import ANY, component_expression, folded, known, overlap
 from ohmo.permissions.places import ABSOLUTE, ANYWHERE
+from ohmo.permissions.twins import Twins
 
 _LONGEST = 8192  # characters; no kernel opens a longer path (PATH_MAX is 4096), and to look for it takes long
 _BARE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _EVERYWHERE = frozenset({"root", "home", "users", "tmp"})  # folders that tell nothing about a place below them
 _SHOWN = f"/(?:{'|'.join(PAGES)})(?![\\w.-])"
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/\d|stdin|stdout|stderr|null|zero|u?random|tty)")  # the command's own, or harmless
+
+_OPEN = re.compile(r"/(?:dev/(?:fd|stdin|stdout|stderr)|proc/[^/]+/(?:task/[^/]+/)?fd)(?:/|$)")
 
 
 def _place(parts: list[str]) -> str:
@@ -45,6 +49,12 @@ def _ancestors(absolute: Sequence[str], home: Path, agent_home: Path | None) -> 
     return frozenset(found)
 
 
+def names_descriptor(path: str) -> bool:
+    """Whether an absolute path stands for what a process has open (proc(5), fd(4)): whoever opens
+    it opens that, whatever it is."""
+    return _OPEN.match("/" + os.path.normpath(path).lstrip("/")) is not None
+
+
 class SensitivePaths:
     """``home``: the person's home. ``agent_home``: $OHMO_HOME. ``more``: further places from configuration, absolute, ``~/x``, or a name."""
 
@@ -64,6 +74,7 @@ class SensitivePaths:
         self._absolute = [folded(place.rstrip("/")).strip("/").split("/") for place in absolute]
         self._anywhere = [folded(place).split("/") for place in anywhere]
         self._above_of = absolute, Path(home), agent_home
+        self._at_home = [f"{glob.escape(str(home))}/{place}" for place in anywhere]
 
     @cached_property
     def _inside(self) -> re.Pattern[str]:
@@ -114,9 +125,18 @@ class SensitivePaths:
         """For one existing, absolute path without wildcards: search tools leave it out."""
         return self._named(path) is Touch.INSIDE
 
-    def at(self, path: str) -> Touch:
-        """As ``AgentHome.at``: under another name. ``path`` absolute and resolved."""
-        return self._own.at(path) if self._own is not None else Touch.CLEAR
+    def twins(self) -> Twins:
+        """For one judgement or one call."""
+        return Twins(self.existing(), self._own)
+
+    def existing(self) -> Iterator[str]:
+        """The places that are there now: of the system, the person's home, the agent's home. The
+        disk is looked at as they are asked for."""
+        for place in (*self._above_of[0], *self._at_home):
+            if not place.startswith(("/proc/", "/dev/")):
+                yield from glob.iglob(place, include_hidden=True)  # noqa: PTH207 - absolute patterns
+        if self._own is not None:
+            yield from self._own.closed()
 
     def touch(self, path: str, cwd: str, looked: Looked | None = None) -> Touch:
         """``path`` may hold the wildcards of ``patterns``. Relative paths count from ``cwd``, which may be unknown (ANY).

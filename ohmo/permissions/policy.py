@@ -17,7 +17,7 @@ from ohmo.permissions.looked import Looked
 from ohmo.permissions.paths import SensitivePaths, Touch
 from ohmo.permissions.protected import ProtectedPlaces
 from ohmo.permissions.reach import Reach, folder_rule
-from ohmo.permissions.rules import PATH_TOOLS, READERS, Rule, RuleSet, below, host_matches, parse_rule, path_matches
+from ohmo.permissions.rules import PATH_TOOLS, READERS, Rule, RuleSet, host_matches, parse_rule, path_matches
 from ohmo.permissions.ruling import Ruling, by_mode
 from ohmo.permissions.shell import Shell
 from ohmo.permissions.wording import suggest_rule
@@ -38,6 +38,13 @@ def resolved(paths: Iterable[Path], cwd: Path) -> tuple[str, ...]:
     return tuple(os.path.realpath(cwd / path) for path in paths)
 
 
+def paths_of(footprint: Footprint, cwd: Path) -> Paths:
+    """None for a command: its paths are judged with its words."""
+    if footprint.command is not None:
+        return Paths((), ())
+    return Paths(resolved(footprint.reads, cwd), resolved(footprint.writes, cwd))
+
+
 class Policy:
     """``rules`` and ``read_outside`` come from configuration. ``workspace``: guests may read its
     folder ``public``."""
@@ -51,13 +58,16 @@ class Policy:
         self._reach = Reach(workspace, sensitive, everywhere=read_outside == "allow")
         self._commands = CommandPolicy(rules, sensitive, shell, self._protected, self._reach)
 
-    def rule(self, call: ToolCall, footprint: Footprint, context: CallContext, grants: Sequence[Grant] = ()) -> Ruling:
-        """``grants``: everything remembered; only the caller's own, in their scope, count."""
-        sensitive = self._sensitive_paths(call.name, footprint, context)
+    def rule(
+        self, call: ToolCall, footprint: Footprint, context: CallContext, grants: Sequence[Grant] = (),
+        paths: Paths | None = None,
+    ) -> Ruling:  # fmt: skip
+        """``grants``: everything remembered; only the caller's own, in their scope, count.
+        ``paths``: of the footprint, resolved already: just these will be opened."""
+        paths = paths_of(footprint, context.cwd) if paths is None else paths
+        sensitive = self._sensitive_paths(call.name, footprint, paths, context)
         if sensitive is not None:
             return sensitive
-        ordinary = footprint.command is None  # the paths of a command are judged with its words
-        paths = Paths(resolved(footprint.reads, context.cwd), resolved(footprint.writes, context.cwd)) if ordinary else Paths((), ())
         if context.role == "guest" and not self._public_only(call.name, footprint, paths):
             return Ruling("deny", "role", "guest", "guests may only use tools that read public things", remember=False)
         granted = (*granted_rules(grants, context), *_agreed(context))
@@ -73,12 +83,18 @@ class Policy:
         """The narrow rule that "for this session" and "always" would store."""
         return asked.suggests or suggest_rule(call, footprint, context.cwd, self._shell)
 
-    def _sensitive_paths(self, tool: str, footprint: Footprint, context: CallContext) -> Ruling | None:
-        looked, written = Looked(), frozenset(footprint.writes)
-        for path in (*footprint.reads, *footprint.writes):
+    def forbids(self, tool: str, kinds: Sequence[Literal["read", "write"]], path: str) -> bool:
+        """Whether a deny rule is about this resolved path, when the tool opens it in these ways."""
+        return any(path_matches(rule, kind, tool, path) for rule in self._rules.deny for kind in kinds)
+
+    def _sensitive_paths(self, tool: str, footprint: Footprint, paths: Paths, context: CallContext) -> Ruling | None:
+        looked, twins = Looked(), self._sensitive.twins()
+        reads, writes = (tuple(map(Path, found)) for found in (paths.reads, paths.writes))
+        written = frozenset((*footprint.writes, *writes))
+        for path in dict.fromkeys((*footprint.reads, *reads, *footprint.writes, *writes)):
             touch = self._sensitive.touch(str(path), str(context.cwd), looked)
-            if footprint.command is None:  # of a command the words are judged, and there are many
-                touch = max(touch, self._sensitive.at(os.path.realpath(context.cwd / path)))
+            if path in reads or path in writes:
+                touch = max(touch, twins.at(str(path)))
             if touch is Touch.INSIDE:
                 why = f"{path} holds credentials or belongs to the agent's own home"
             elif touch is Touch.PAGE and path in written:
@@ -101,10 +117,6 @@ class Policy:
         denied = self._first(self._rules.deny, tool, footprint, paths, every=False)
         if denied is not None:
             return Ruling("deny", "deny", denied.text, f"the rule deny {denied.text} forbids it", remember=False)
-        if tool in _SEARCH:
-            inside = next((rule for rule in self._rules.deny for path in paths.reads if below(rule, path)), None)
-            if inside is not None:
-                return Ruling("ask", "deny", inside.text, f"it would also search what the rule deny {inside.text} forbids", remember=False)
         asked = self._first(self._rules.ask, tool, footprint, paths, every=False)
         if asked is not None:
             return Ruling("ask", "ask", asked.text, f"the rule ask {asked.text} wants a person's word", remember=False)

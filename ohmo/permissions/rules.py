@@ -103,14 +103,6 @@ def path_matches(rule: Rule, kind: Literal["read", "write"], tool: str, path: st
     return path_matcher(_resolved_pattern(rule.pattern)).fullmatch(path) is not None
 
 
-def below(rule: Rule, folder: str) -> bool:
-    """Whether the rule's place lies inside ``folder``."""
-    if rule.pattern is None or rule.tool not in PATH_TOOLS:
-        return False
-    fixed = re.match(r"[^*?\[]*", _resolved_pattern(rule.pattern))
-    return fixed is not None and fixed[0].rstrip("/").startswith(folder.rstrip("/") + "/")
-
-
 @record
 class Forbidden:
     """What a rule about paths forbids to a command. ``every``: all paths; ``form``: a path whole; ``fixed``: the place up to its first wildcard."""
@@ -121,7 +113,7 @@ class Forbidden:
 
 
 def forbidden(rule: Rule) -> Forbidden:
-    """``path_matches`` (for what reads and for what writes) and ``below``, for many paths."""
+    """``path_matches`` (for what reads and for what writes), for many paths."""
     if rule.pattern is None:
         return Forbidden(rule.tool in ("Read", "Write"), None, "")
     pattern = _resolved_pattern(rule.pattern)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -39,7 +42,7 @@ class Brief:
 
     def __init__(self, workbench: Workbench) -> None:
         assert workbench.place is not None
-        self._place, self._largest, self._folder = workbench.place, workbench.largest, workbench.spill
+        self._bench, self._place, self._largest = workbench, workbench.place, workbench.largest
         self.description = description("Brief")
 
     def footprint(self, arguments: BriefInput, cwd: Path) -> Footprint:
@@ -54,36 +57,37 @@ class Brief:
         paths = [located(path, context.cwd) for path in arguments.attachments]
         try:
             most = self._largest(place)
-            files = await in_thread(lambda: self._kept(paths, context.call, place.channel, most))
+            files = await in_thread(lambda: self._kept(paths, context, place.channel, most))
         except Trouble as trouble:
             return failed(context, str(trouble))
         except OSError as error:
-            return failed(context, os_words(error, Path(error.filename or ".")))
+            return failed(context, os_words(error, Path(error.filename or self._bench.spill)))
         shown = f"Shown: {', '.join(path.name for path in paths)}" if paths else "Shown."
         return ToolOutput(ToolResult(context.call, shown), (Outbound(place, arguments.message.strip(), files=files),))
 
-    def _kept(self, paths: list[Path], call: str, channel: str, most: int | None) -> tuple[Path, ...]:
+    def _kept(self, paths: list[Path], context: CallContext, channel: str, most: int | None) -> tuple[Path, ...]:
         """Copies, each under its own name. ``most``: bytes of one file that ``channel`` takes. Raises Trouble, OSError."""
-        sizes = 0
-        for path in paths:
-            if not path.is_file():
-                raise Trouble(f"{path} is {'a folder; pack it into a file first' if path.is_dir() else 'no file'}")
-            size = path.stat().st_size
-            if most is not None and size > most:
-                raise Trouble(f"{path} has {size} bytes, {channel} takes at most {most}: show a smaller one, or a part, or say where it is")
-            sizes += size
-        if sizes > MOST_BYTES:
-            raise Trouble(f"the files have {sizes} bytes, at most {MOST_BYTES} can be shown at once; show fewer or smaller ones")
-        kept: list[Path] = []
-        for number, path in enumerate(paths):
-            folder = self._folder / "shown" / call.replace("/", "_") / str(number)
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            kept.append(_copied(path, folder / path.name))
-        return tuple(kept)
+        opening = self._bench.opening(context.judged)
+        with ExitStack() as stack:
+            opened = [stack.enter_context(opening.file(path)) for path in context.judged.reads]
+            _check_sizes(paths, [os.fstat(file.fileno()).st_size for file in opened], channel, most)
+            folder = self._bench.spill / "shown" / context.call.replace("/", "_")
+            numbered = enumerate(zip(paths, opened, strict=True))
+            return tuple(_copied(file, folder / str(number) / path.name) for number, (path, file) in numbered)
 
 
-def _copied(path: Path, there: Path) -> Path:
-    with path.open("rb") as source, replacing(there) as copy:
+def _check_sizes(paths: list[Path], sizes: list[int], channel: str, most: int | None) -> None:
+    """Raises Trouble."""
+    for path, size in zip(paths, sizes, strict=True):
+        if most is not None and size > most:
+            raise Trouble(f"{path} has {size} bytes, {channel} takes at most {most}: show a smaller one, or a part, or say where it is")
+    if sum(sizes) > MOST_BYTES:
+        raise Trouble(f"the files have {sum(sizes)} bytes, at most {MOST_BYTES} can be shown at once; show fewer or smaller ones")
+
+
+def _copied(source: BinaryIO, there: Path) -> Path:
+    there.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with replacing(there) as copy:
         shutil.copyfileobj(source, copy)
     return there
 

@@ -27,7 +27,7 @@ class Edit:
     input = EditInput
 
     def __init__(self, workbench: Workbench) -> None:
-        self._stamps = workbench.stamps
+        self._bench, self._stamps = workbench, workbench.stamps
         self.description = description("Edit")
 
     def footprint(self, arguments: EditInput, cwd: Path) -> Footprint:
@@ -36,9 +36,9 @@ class Edit:
 
     async def run(self, arguments: EditInput, context: CallContext) -> ToolOutput:
         path = located(arguments.file_path, context.cwd)
-        return await in_one_step(context, path, lambda: self._edit(path, arguments, context.thread), "nothing was changed")
+        return await in_one_step(context, path, lambda: self._edit(path, arguments, context), "nothing was changed")
 
-    def _edit(self, path: Path, arguments: EditInput, thread: str) -> str:
+    def _edit(self, path: Path, arguments: EditInput, context: CallContext) -> str:
         told = ""
 
         def change(text: str) -> str:
@@ -48,7 +48,8 @@ class Edit:
             told = f"{path}: replaced {count} places" if count > 1 else f"{path}: replaced 1 place at line {line}"
             return after
 
-        rewrite(path, self._stamps, thread, change)
+        [target] = context.judged.writes
+        rewrite(target, self._bench.opening(context.judged), self._stamps, context.thread, change)
         return told
 
 

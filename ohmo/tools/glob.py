@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import stat
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -26,6 +26,7 @@ class Glob:
     input = GlobInput
 
     def __init__(self, workbench: Workbench) -> None:
+        self._bench = workbench
         self._engine = SearchEngine(workbench.ripgrep, workbench.sensitive, workbench.limits.small_tree)
         self._most = workbench.limits.search_lines
         self.description = description("Glob", most=self._most)
@@ -35,14 +36,20 @@ class Glob:
 
     async def run(self, arguments: GlobInput, context: CallContext) -> ToolOutput:
         root, pattern = _split(arguments, context.cwd)
+        [start] = context.judged.reads
+        opening = self._bench.opening(context.judged)
         try:
             expression = glob_regex(pattern)
-            start = await in_thread(lambda: _folder(root))
-            found, more = await self._engine.files(start, lambda path: expression.fullmatch(path) is not None, self._most)
+            if not stat.S_ISDIR((await in_thread(lambda: opening.status(start))).st_mode):
+                raise NotADirectoryError
+            accepts = expression.fullmatch
+            found, more = await self._engine.files(start, lambda path: bool(accepts(path)), self._most, opening)
         except Trouble as trouble:
             return failed(context, str(trouble))
         except TimeoutError:
             return failed(context, "the search took too long; name a narrower `path`")
+        except (FileNotFoundError, NotADirectoryError):
+            return failed(context, f"{root}: no such folder")
         except OSError as error:
             return failed(context, os_words(error, root))
         if not found:
@@ -51,12 +58,6 @@ class Glob:
         return said(
             context, "\n".join([*shown, *([f"[more files match; these are the first {self._most}: narrow the pattern]"] if more else [])])
         )
-
-
-def _folder(root: Path) -> Path:
-    if not root.is_dir():
-        raise Trouble(f"{root}: no such folder")
-    return Path(os.path.realpath(root))
 
 
 def _split(arguments: GlobInput, cwd: Path) -> tuple[Path, str]:

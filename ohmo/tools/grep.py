@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -44,6 +43,7 @@ class Grep:
     input = GrepInput
 
     def __init__(self, workbench: Workbench) -> None:
+        self._bench = workbench
         self._engine = SearchEngine(workbench.ripgrep, workbench.sensitive, workbench.limits.small_tree)
         self._most = workbench.limits.search_lines
         self.description = description("Grep")
@@ -53,29 +53,32 @@ class Grep:
 
     async def run(self, arguments: GrepInput, context: CallContext) -> ToolOutput:
         root = located(arguments.path or ".", context.cwd)
+        [start] = context.judged.reads
+        opening = self._bench.opening(context.judged)
         most = min(arguments.head_limit or self._most, self._most)
         try:
-            if not root.exists():
-                raise Trouble(f"{root}: no such file or folder")
-            hits, more = await self._engine.search(_request(arguments, root), most)
+            hits, more = await self._engine.search(_request(arguments, start), most, opening)
         except Trouble as trouble:
             return failed(context, str(trouble))
         except TimeoutError:
             return failed(context, "the search took too long; name a narrower `path` or `glob`")
+        except FileNotFoundError:
+            return failed(context, f"{root}: no such file or folder")
         except OSError as error:
             return failed(context, os_words(error, root))
         if not hits:
             return said(context, f"no match below {root}")
-        base = root if root.is_dir() else root.parent
+        base = root if start.is_dir() else root.parent
         rows = [row for hit in hits for row in _rows(hit, base, arguments)]
         cut = [f"[more matches; these are the first {most}: narrow the search]"] if more or len(rows) > most else []
         return said(context, "\n".join([*rows[:most], *cut]))
 
 
 def _request(arguments: GrepInput, root: Path) -> Search:
-    """Raises Trouble for a pattern, glob or type that cannot be searched for."""
+    """``root`` as it was judged. Raises Trouble for a pattern, glob or type that cannot be searched
+    for."""
     return Search(
-        root=Path(os.path.realpath(root)),
+        root=root,
         pattern=portable(arguments.pattern),
         accepts=_accepts(arguments),
         mode=arguments.output_mode,

@@ -32,7 +32,7 @@ class MultiEdit:
     input = MultiEditInput
 
     def __init__(self, workbench: Workbench) -> None:
-        self._stamps = workbench.stamps
+        self._bench, self._stamps = workbench, workbench.stamps
         self.description = description("MultiEdit")
 
     def footprint(self, arguments: MultiEditInput, cwd: Path) -> Footprint:
@@ -41,9 +41,9 @@ class MultiEdit:
 
     async def run(self, arguments: MultiEditInput, context: CallContext) -> ToolOutput:
         path = located(arguments.file_path, context.cwd)
-        return await in_one_step(context, path, lambda: self._edit(path, arguments, context.thread), "nothing was changed")
+        return await in_one_step(context, path, lambda: self._edit(path, arguments, context), "nothing was changed")
 
-    def _edit(self, path: Path, arguments: MultiEditInput, thread: str) -> str:
+    def _edit(self, path: Path, arguments: MultiEditInput, context: CallContext) -> str:
         places = 0
 
         def change(text: str) -> str:
@@ -56,7 +56,8 @@ class MultiEdit:
                 places += count
             return text
 
-        rewrite(path, self._stamps, thread, change)
+        [target] = context.judged.writes
+        rewrite(target, self._bench.opening(context.judged), self._stamps, context.thread, change)
         return f"{path}: {len(arguments.edits)} edits, {places} places replaced"
 
 

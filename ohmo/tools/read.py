@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from channels.durable import replacing
 from ohmo.contracts.messages import Image
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.answers import Trouble, description, failed, in_thread, located, os_words, said
-from ohmo.tools.files.opening import opened
+from ohmo.tools.files.opening import Opening
 from ohmo.tools.files.pieces import Window, read_lines, read_piece
 from ohmo.tools.files.text import PEEK, coding_of
 from ohmo.tools.inputs import PathText
@@ -39,49 +41,67 @@ class Read:
     input = ReadInput
 
     def __init__(self, workbench: Workbench) -> None:
-        self._limits, self._stamps = workbench.limits, workbench.stamps
+        self._bench, self._limits, self._stamps = workbench, workbench.limits, workbench.stamps
         self.description = description("Read", lines=self._limits.read_lines, chars=self._limits.line_chars)
 
     def footprint(self, arguments: ReadInput, cwd: Path) -> Footprint:
         return Footprint(reads=(located(arguments.file_path, cwd),), effect="none")
 
     async def run(self, arguments: ReadInput, context: CallContext) -> ToolOutput:
-        path = located(arguments.file_path, context.cwd)
+        named = located(arguments.file_path, context.cwd)
+        [path] = context.judged.reads
+        opening = self._bench.opening(context.judged)
+
+        def read() -> tuple[str, tuple[Image, ...]]:
+            with opening.file(path) as file:
+                return self._read(file, path, arguments, context)
+
         try:
-            text, images = await in_thread(lambda: self._read(path, arguments, context.thread))
+            text, images = await in_thread(read)
         except Trouble as trouble:
             return failed(context, str(trouble))
+        except FileNotFoundError:
+            return failed(context, await in_thread(lambda: _missing(named, path, opening, context.cwd)))
         except OSError as error:
-            return failed(context, _missing(path, context.cwd) if isinstance(error, FileNotFoundError) else os_words(error, path))
+            return failed(context, os_words(error, named))
         return said(context, text, images=images)
 
-    def _read(self, path: Path, arguments: ReadInput, thread: str) -> tuple[str, tuple[Image, ...]]:
-        with opened(path) as file:
-            status = os.fstat(file.fileno())
-            start = file.read(PEEK)
+    def _read(self, file: BinaryIO, path: Path, arguments: ReadInput, context: CallContext) -> tuple[str, tuple[Image, ...]]:
+        status = os.fstat(file.fileno())
+        start = file.read(PEEK)
         kind = image_type(start)
         if kind is not None:
-            if status.st_size > self._limits.image_bytes:
-                raise Trouble(
-                    f"{path}: the image has {status.st_size} bytes, at most {self._limits.image_bytes} can be shown; make it smaller"
-                )
-            return f"[{kind}, {status.st_size} bytes]", (Image(path.resolve(), kind),)
+            image = self._kept(start + file.read(self._limits.image_bytes), path, context.call)
+            return f"[{kind}, {status.st_size} bytes]", (Image(image, kind),)
         coding = coding_of(start, whole=len(start) == status.st_size)
         if coding is None:
             raise Trouble(f"{path} is binary ({status.st_size} bytes); use Bash with file, strings or xxd to look into it")
-        self._stamps.remember(thread, Path(os.path.realpath(path)))
+        self._stamps.remember(context.thread, path, status)
         line = max(1, arguments.offset)
         if arguments.char_offset is not None:
-            return read_piece(path, coding, line, arguments.char_offset), ()
+            return read_piece(file, coding, line, arguments.char_offset), ()
         limit = min(arguments.limit or self._limits.read_lines, self._limits.read_lines)
-        return read_lines(path, coding, Window(line, limit, self._limits.line_chars, self._limits.read_output)), ()
+        return read_lines(file, coding, Window(line, limit, self._limits.line_chars, self._limits.read_output)), ()
+
+    def _kept(self, data: bytes, path: Path, call: str) -> Path:
+        """A copy for the model: it is shown the picture with every request, whatever stands at its
+        path then."""
+        if len(data) > self._limits.image_bytes:
+            raise Trouble(f"{path}: the image has more than {self._limits.image_bytes} bytes; make it smaller")
+        folder = self._bench.spill / "seen" / call.replace("/", "_")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replacing(folder / path.name) as copy:
+            copy.write(data)
+        return folder / path.name
 
 
-def _missing(path: Path, cwd: Path) -> str:
+def _missing(path: Path, judged: Path, opening: Opening, cwd: Path) -> str:
     """Names a neighbour that the model may have meant."""
     try:
-        near = [entry.name for entry in path.parent.iterdir() if entry.stem.casefold() == path.stem.casefold()][:3]
-    except OSError:
+        with opening.listed(judged.parent) as folder:
+            names = os.listdir(folder)  # noqa: PTH208
+        near = [name for name in names if Path(name).stem.casefold() == path.stem.casefold()][:3]
+    except (OSError, Trouble):
         return f"{path}: no such file, and no such folder (the working directory is {cwd})"
     return f"{path}: no such file" + (f"; there is {', '.join(sorted(near))}" if near else f" (the working directory is {cwd})")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from channels.durable import replacing
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.answers import Trouble, description, failed, in_thread, said
 from ohmo.tools.apart import apart
-from ohmo.tools.files.replace import replace_file
 from ohmo.tools.shown import head_cut, tail_cut
 from ohmo.tools.web.fetch import Fetcher, Page, url_host
 from ohmo.tools.workbench import Workbench
@@ -71,7 +71,8 @@ class WebFetch:
     def _keep(self, call: str, ending: str, data: bytes) -> Path:
         self._spill.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._spill / f"{call}{ending}"
-        replace_file(path, data)
+        with replacing(path) as file:
+            file.write(data)
         return path
 
 

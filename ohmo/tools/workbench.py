@@ -12,9 +12,11 @@ from pathlib import Path
 
 from channels.contract import Address
 from channels.record import record
+from ohmo.contracts.tool import Judged
 from ohmo.cron.desk import Door
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.processes.runner import ProcessRunner
+from ohmo.tools.files.opening import Opening
 from ohmo.tools.files.stamps import FileStamps
 from ohmo.tools.jobs import BackgroundJobs
 from ohmo.tools.web.addresses import is_elsewhere
@@ -70,3 +72,8 @@ class Workbench:
     cron: Door | None = None
     place: Callable[[str], Awaitable[Address | None]] | None = None
     largest: Callable[[Address], int | None] = lambda _: None
+
+    def opening(self, judged: Judged) -> Opening:
+        """How one call opens its files."""
+        sensitive = self.sensitive
+        return Opening(lambda path: sensitive.hides(path) or judged.forbidden(path), sensitive.twins())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.answers import Trouble, description, in_one_step, located
-from ohmo.tools.files.opening import content as content_of
+from ohmo.tools.files.opening import Opening
 from ohmo.tools.files.replace import replace_file
 from ohmo.tools.files.rewriting import MOST
 from ohmo.tools.files.text import Coding, decode, encode, windows_ends
@@ -28,7 +27,7 @@ class Write:
     input = WriteInput
 
     def __init__(self, workbench: Workbench) -> None:
-        self._stamps = workbench.stamps
+        self._bench, self._stamps = workbench, workbench.stamps
         self.description = description("Write")
 
     def footprint(self, arguments: WriteInput, cwd: Path) -> Footprint:
@@ -36,26 +35,34 @@ class Write:
 
     async def run(self, arguments: WriteInput, context: CallContext) -> ToolOutput:
         path = located(arguments.file_path, context.cwd)
-        return await in_one_step(context, path, lambda: self._write(path, arguments.content, context.thread), "nothing was written")
+        [target] = context.judged.writes
+        opening = self._bench.opening(context.judged)
 
-    def _write(self, path: Path, content: str, thread: str) -> str:
-        target = Path(os.path.realpath(path))
-        if target.is_dir():
-            raise Trouble(f"{path} is a folder")
-        if self._stamps.changed(thread, target):
+        def write() -> str:
+            did = self._write(opening, target, arguments.content, context.thread)
+            return f"{did} {path} {_lines(arguments.content)}"
+
+        return await in_one_step(context, path, write, "nothing was written")
+
+    def _write(self, opening: Opening, path: Path, content: str, thread: str) -> str:
+        try:
+            data, known = opening.content(path, MOST)
+        except FileNotFoundError:
+            data, known = b"", None
+        if self._stamps.changed(thread, path, known):
             raise Trouble(f"{path} changed since you last read it; Read it again first")
-        coding, existed = Coding("utf-8"), target.exists()
-        if existed:
-            before = decode(content_of(target, MOST))
-            if before is not None:
-                text, coding = before
-                if windows_ends(text) and "\r\n" not in content:
-                    content = content.replace("\n", "\r\n")
-        data = _bytes(content, coding)
-        replace_file(target, data)
-        self._stamps.remember(thread, target)
-        lines = content.count("\n") + (not content.endswith("\n") and bool(content))
-        return f"{'replaced' if existed else 'created'} {path} ({lines} line{'' if lines == 1 else 's'})"
+        coding, before = Coding("utf-8"), decode(data)
+        if known is not None and before is not None:
+            text, coding = before
+            if windows_ends(text) and "\r\n" not in content:
+                content = content.replace("\n", "\r\n")
+        self._stamps.remember(thread, path, replace_file(opening, path, _bytes(content, coding), known))
+        return "created" if known is None else "replaced"
+
+
+def _lines(content: str) -> str:
+    lines = content.count("\n") + (not content.endswith("\n") and bool(content))
+    return f"({lines} line{'' if lines == 1 else 's'})"
 
 
 def _bytes(content: str, coding: Coding) -> bytes:

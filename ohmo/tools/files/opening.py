@@ -1,31 +1,169 @@
-"""Opens what a tool was named, if it is a file: a pipe waits for ever, a device never ends."""
+"""Opens what was judged: folder by folder from the root, following no link, and compared once it is open."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
+import sys
+import unicodedata
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from ohmo.permissions.agent_home import Touch
+from ohmo.permissions.twins import Twins
 from ohmo.tools.answers import Trouble
 
+# Only to stand in: Linux needs no right to list a folder for that (open(2), O_PATH).
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY
 
-def opened(path: Path) -> BinaryIO:
-    """Looked at after it was opened, so that nobody can put something else in its place. Raises Trouble, OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    status = os.fstat(fd)
-    if stat.S_ISREG(status.st_mode):
+
+class Opening:
+    """For one call. Paths are absolute and were resolved when they were judged; a link in one of
+    them was put there since, and nothing is opened. ``hides``: whether no tool may look at a
+    resolved path."""
+
+    def __init__(self, hides: Callable[[str], bool], twins: Twins) -> None:
+        self.hides, self._twins = hides, twins
+
+    def file(self, path: Path) -> BinaryIO:
+        """A regular file, to be read: a pipe waits for ever, a device never ends. Raises Trouble,
+        OSError."""
+        with self.folder(path.parent) as folder:
+            fd = _opened(path.name or ".", _FILE, folder, path)
+        try:
+            self._check(fd, path)
+        except BaseException:
+            os.close(fd)
+            raise
         return os.fdopen(fd, "rb")
-    os.close(fd)
-    if stat.S_ISDIR(status.st_mode):
-        raise Trouble(f"{path} is a folder; use Glob to list it")
-    raise Trouble(f"{path} is a device, pipe or socket; only files can be read")
+
+    def content(self, path: Path, most: int) -> tuple[bytes, os.stat_result]:
+        """All of a file of at most ``most`` bytes, whatever size it claims, and how it looked when
+        it was opened. Raises Trouble, OSError."""
+        with self.file(path) as file:
+            status = os.fstat(file.fileno())
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise Trouble(f"{path} is larger than {most} bytes; use Bash")
+        return data, status
+
+    @contextmanager
+    def folder(self, path: Path, *, make: bool = False) -> Generator[int]:
+        """A descriptor for ``dir_fd``. ``make``: folders that are not there are made (mkdir(2),
+        0777 less the umask). Raises Trouble, OSError."""
+        here = os.open("/", _FOLDER)
+        try:
+            for name in path.parts[1:]:
+                above, here = here, _entered(here, name, path, make=make)
+                os.close(above)
+            if self._twins.at(self.still(here, path)) is Touch.INSIDE:
+                raise closed(path)
+            yield here
+        finally:
+            os.close(here)
+
+    @contextmanager
+    def listed(self, path: Path) -> Generator[int]:
+        """A descriptor for ``os.scandir`` and ``os.listdir``. Raises Trouble, OSError."""
+        with self.folder(path) as folder:
+            here = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
+        try:
+            yield here
+        finally:
+            os.close(here)
+
+    def status(self, path: Path) -> os.stat_result:
+        """Of what is at the path. Raises Trouble, OSError."""
+        with self.folder(path.parent) as folder:
+            status = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            raise exchanged(path)
+        return status
+
+    def still(self, fd: int, path: Path) -> str:
+        """Where the system says that an open file or folder is: at ``path``. Raises Trouble."""
+        there = _place_of(fd)
+        if there is None:  # it does not say; the way was walked without a link
+            return str(path)
+        if _same(there) != _same(str(path)):
+            raise exchanged(path)
+        return there
+
+    def _check(self, fd: int, path: Path) -> None:
+        status = os.fstat(fd)
+        if stat.S_ISDIR(status.st_mode):
+            raise Trouble(f"{path} is a folder; use Glob to list it")
+        if not stat.S_ISREG(status.st_mode):
+            raise unfit(path)
+        there = self.still(fd, path)
+        if self.hides(there) or self._twins.sensitive(status) or self._twins.at(there) is Touch.INSIDE:
+            raise closed(path)
 
 
-def content(path: Path, most: int) -> bytes:
-    """All of a file of at most ``most`` bytes, whatever size it claims. Raises Trouble, OSError."""
-    with opened(path) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise Trouble(f"{path} is larger than {most} bytes; use Bash")
-    return data
+def exchanged(path: Path) -> Trouble:
+    return Trouble(
+        f"{path}: something on the way to it was exchanged after the call was judged; nothing of it was"
+        " read or written. Look at where its links lead, and try again"
+    )
+
+
+def closed(path: Path) -> Trouble:
+    return Trouble(f"{path} is what no tool may open, maybe under another name; a person does it by hand")
+
+
+def unfit(path: Path) -> Trouble:
+    return Trouble(f"{path} is a device, pipe or socket; only files can be read")
+
+
+def _entered(folder: int, name: str, path: Path, *, make: bool) -> int:
+    try:
+        return _opened(name, _FOLDER, folder, path)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with suppress(FileExistsError):  # somebody else made it meanwhile; what it is, is seen next
+        os.mkdir(name, dir_fd=folder)
+    return _opened(name, _FOLDER, folder, path)
+
+
+def _opened(name: str, flags: int, folder: int, path: Path) -> int:
+    """``name`` is one name, so a link could only stand in its own place."""
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(name, folder):
+            raise exchanged(path) from error
+        if error.errno == errno.ENXIO:  # a socket
+            raise unfit(path) from error
+        error.filename = str(path)
+        raise
+
+
+def _is_link(name: str, folder: int) -> bool:
+    try:
+        return stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode)
+    except OSError:
+        return True  # gone again: whatever it was, it was exchanged
+
+
+def _place_of(fd: int) -> str | None:
+    """The path of a descriptor, None where the system does not tell (proc(5); fcntl(2) of
+    macOS)."""
+    if sys.platform == "darwin":
+        return os.fsdecode(fcntl.fcntl(fd, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+    try:
+        there = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+    except OSError:
+        return None
+    # What has just been replaced by a newer file was at this path.
+    return there.removesuffix(" (deleted)") if os.fstat(fd).st_nlink == 0 else there
+
+
+def _same(path: str) -> str:
+    """The disks of macOS take both cases of a letter, and its two spellings in Unicode, for one."""
+    return unicodedata.normalize("NFC", path).casefold() if sys.platform == "darwin" else path

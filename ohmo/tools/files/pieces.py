@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
-from pathlib import Path
+from typing import BinaryIO
 
 from channels.record import record
-from ohmo.tools.files.opening import opened
 from ohmo.tools.files.text import Coding
 
 _CHUNK = 1 << 16
@@ -24,19 +23,18 @@ class Window:
     most: int
 
 
-def _texts(path: Path, coding: Coding) -> Iterator[str]:
+def _texts(file: BinaryIO, coding: Coding) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder(coding.name)("replace")
-    with opened(path) as file:
-        file.seek(len(coding.bom))
-        while chunk := file.read(_CHUNK):
-            yield decoder.decode(chunk)
-        yield decoder.decode(b"", final=True)
+    file.seek(len(coding.bom))
+    while chunk := file.read(_CHUNK):
+        yield decoder.decode(chunk)
+    yield decoder.decode(b"", final=True)
 
 
-def _lines(path: Path, coding: Coding, keep: int) -> Iterator[tuple[str, int]]:
+def _lines(file: BinaryIO, coding: Coding, keep: int) -> Iterator[tuple[str, int]]:
     """Each line's first ``keep`` characters and its length."""
     start, length = "", 0
-    for text in _texts(path, coding):
+    for text in _texts(file, coding):
         pieces = text.split("\n")
         for index, piece in enumerate(pieces):
             start, length = start + piece[: keep - len(start)] if len(start) < keep else start, length + len(piece)
@@ -47,11 +45,11 @@ def _lines(path: Path, coding: Coding, keep: int) -> Iterator[tuple[str, int]]:
         yield start, length
 
 
-def read_lines(path: Path, coding: Coding, window: Window) -> str:
+def read_lines(file: BinaryIO, coding: Coding, window: Window) -> str:
     """Numbered lines and, when something was left out, a last line that says how to go on. Raises OSError."""
     shown: list[str] = []
     used = number = 0
-    for number, (start, length) in enumerate(_lines(path, coding, window.line_chars + 1), 1):
+    for number, (start, length) in enumerate(_lines(file, coding, window.line_chars + 1), 1):
         if number < window.offset:
             continue
         line = start.rstrip("\r")
@@ -69,11 +67,11 @@ def read_lines(path: Path, coding: Coding, window: Window) -> str:
     return "\n".join(shown)
 
 
-def read_piece(path: Path, coding: Coding, line: int, start: int) -> str:
+def read_piece(file: BinaryIO, coding: Coding, line: int, start: int) -> str:
     """Characters ``start`` to ``start + PIECE`` of one line. Raises OSError."""
     number, at, found = 1, 0, ""
     more = False
-    for text in _texts(path, coding):
+    for text in _texts(file, coding):
         for index, piece in enumerate(text.split("\n")):
             if index:
                 number, at = number + 1, 0

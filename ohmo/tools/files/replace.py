@@ -8,23 +8,27 @@ from contextlib import suppress
 from pathlib import Path
 
 from channels.durable import replacing
+from ohmo.tools.answers import Trouble
+from ohmo.tools.files.opening import Opening
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Writes beside ``path``, syncs, renames. Keeps mode and, where allowed, owner; goes through a symlink to its target. Raises OSError."""
-    target = Path(os.path.realpath(path))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        known = target.stat()
-    except FileNotFoundError:
-        known = None
-    if known is not None and not stat.S_ISREG(known.st_mode):
-        raise IsADirectoryError(21, "not a regular file", str(target))
-    if known is not None and not os.access(target, os.W_OK):
-        raise PermissionError(13, "the file is read-only", str(target))
-    with replacing(target, 0o666) as file:
-        file.write(data)
-        if known is not None:
-            os.fchmod(file.fileno(), stat.S_IMODE(known.st_mode))
-            with suppress(PermissionError):
-                os.fchown(file.fileno(), known.st_uid, known.st_gid)
+def replace_file(opening: Opening, path: Path, data: bytes, known: os.stat_result | None) -> os.stat_result:
+    """Writes beside ``path``, syncs, renames, all from the folder that was opened as judged;
+    missing folders are made. ``known``: the file as it was opened, whose mode and, where allowed,
+    owner are kept; None: there is none. How the new one looks. Raises Trouble, OSError."""
+    if not path.name:
+        raise Trouble(f"{path} is a folder")
+    with opening.folder(path.parent, make=True) as folder:
+        if opening.hides(f"{opening.still(folder, path.parent)}/{path.name}"):
+            raise Trouble(f"{path} is what no tool may write; a person does it by hand")
+        if known is not None and not os.access(path.name, os.W_OK, dir_fd=folder):
+            raise PermissionError(13, "the file is read-only", str(path))
+        with replacing(Path(path.name), 0o666, folder) as file:
+            file.write(data)
+            file.flush()
+            if known is not None:
+                os.fchmod(file.fileno(), stat.S_IMODE(known.st_mode))
+                with suppress(PermissionError):
+                    os.fchown(file.fileno(), known.st_uid, known.st_gid)
+            opening.still(folder, path.parent)
+            return os.fstat(file.fileno())

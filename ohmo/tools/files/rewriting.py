@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 from ohmo.tools.answers import Trouble
-from ohmo.tools.files.opening import content
+from ohmo.tools.files.opening import Opening
 from ohmo.tools.files.replace import replace_file
 from ohmo.tools.files.stamps import FileStamps
 from ohmo.tools.files.text import decode, encode
@@ -15,14 +14,13 @@ from ohmo.tools.files.text import decode, encode
 MOST = 50 * 1024 * 1024
 
 
-def rewrite(path: Path, stamps: FileStamps, thread: str, change: Callable[[str], str]) -> None:
-    """``change`` gets the text and gives the new one. Raises Trouble, OSError, and what ``change`` raises."""
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise Trouble(f"{path} is a folder")
-    if stamps.changed(thread, target):
+def rewrite(path: Path, opening: Opening, stamps: FileStamps, thread: str, change: Callable[[str], str]) -> None:
+    """``path`` as it was judged. ``change`` gets the text and gives the new one. Raises Trouble,
+    OSError, and what ``change`` raises."""
+    data, known = opening.content(path, MOST)
+    if stamps.changed(thread, path, known):
         raise Trouble(f"{path} changed since you last read it; Read it again first")
-    before = decode(content(target, MOST))
+    before = decode(data)
     if before is None:
         raise Trouble(f"{path} is binary")
     text, coding = before
@@ -33,5 +31,4 @@ def rewrite(path: Path, stamps: FileStamps, thread: str, change: Callable[[str],
         raise Trouble(
             f"{path} is coded in {coding.name}, which cannot say {after[error.start]!r}; Write the whole file to change to UTF-8"
         ) from error
-    replace_file(target, data)
-    stamps.remember(thread, target)
+    stamps.remember(thread, path, replace_file(opening, path, data, known))

@@ -22,24 +22,16 @@ class FileStamps:
         self._seen: OrderedDict[tuple[str, str], Stamp] = OrderedDict()
         self._lock = Lock()
 
-    def remember(self, thread: str, path: Path) -> None:
-        try:
-            stamp = stamp_of(path.stat())
-        except OSError:
-            return
+    def remember(self, thread: str, path: Path, status: os.stat_result) -> None:
         with self._lock:
-            self._seen[(thread, str(path))] = stamp
+            self._seen[(thread, str(path))] = stamp_of(status)
             self._seen.move_to_end((thread, str(path)))
             if len(self._seen) > _MOST:
                 self._seen.popitem(last=False)
 
-    def changed(self, thread: str, path: Path) -> bool:
-        """Whether the thread knows the file and it looks different now (or is gone)."""
+    def changed(self, thread: str, path: Path, status: os.stat_result | None) -> bool:
+        """Whether the thread knows the file and it looks different now. ``status``: None: it is
+        gone."""
         with self._lock:
             seen = self._seen.get((thread, str(path)))
-        if seen is None:
-            return False
-        try:
-            return stamp_of(path.stat()) != seen
-        except OSError:
-            return True
+        return seen is not None and (status is None or stamp_of(status) != seen)

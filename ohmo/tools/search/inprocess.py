@@ -4,43 +4,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from ohmo.tools.answers import Trouble
-from ohmo.tools.files.opening import content
+from ohmo.tools.files.opening import Opening
 from ohmo.tools.files.text import coding_of
 from ohmo.tools.search.request import Hit, Line, Search
-from ohmo.tools.search.walk import Blocked, walk
+from ohmo.tools.search.walk import walk
 
 _MOST = 64 * 1024 * 1024  # larger files are left to ripgrep
 
 
-def search(request: Search, blocked: Blocked, stop: Callable[[], bool]) -> Iterator[Hit]:
+def search(request: Search, opening: Opening, stop: Callable[[], bool]) -> Iterator[Hit]:
     """Files with matches, in path order."""
-    yield from look(request, candidates(request, blocked, stop))
+    yield from look(request, candidates(request, opening, stop), opening)
 
 
-def candidates(request: Search, blocked: Blocked, stop: Callable[[], bool]) -> Iterator[str]:
+def candidates(request: Search, opening: Opening, stop: Callable[[], bool]) -> Iterator[str]:
     """The files to look into, relative to the root; "" is the root itself."""
     if request.root.is_file():
         yield ""
     else:
-        yield from (path for path in walk(request.root, blocked, stop) if request.accepts(path))
+        yield from (path for path in walk(request.root, opening, stop) if request.accepts(path))
 
 
-def look(request: Search, paths: Iterable[str]) -> Iterator[Hit]:
+def look(request: Search, paths: Iterable[str], opening: Opening) -> Iterator[Hit]:
     flags = re.MULTILINE | (re.IGNORECASE if request.ignore_case else 0) | (re.DOTALL if request.multiline else 0)
     expression = re.compile(request.pattern, flags)
     for path in paths:
-        if (hit := _file(request.root / path, path or request.root.name, expression, request)) is not None:
+        try:
+            data, _ = opening.content(request.root / path, _MOST)
+        except (OSError, Trouble):
+            continue
+        if (hit := _file(data, path or request.root.name, expression, request)) is not None:
             yield hit
 
 
-def _file(path: Path, shown: str, expression: re.Pattern[str], request: Search) -> Hit | None:
-    try:
-        data = content(path, _MOST)
-    except (OSError, Trouble):
-        return None
+def _file(data: bytes, shown: str, expression: re.Pattern[str], request: Search) -> Hit | None:
     coding = coding_of(data[:8192], whole=True)
     wide = coding is not None and coding.name.startswith("utf-16")
     if not wide and b"\0" in data:

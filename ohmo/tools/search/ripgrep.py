@@ -6,7 +6,7 @@ import asyncio
 import re
 import shutil
 import sys
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from ohmo.tools.answers import Trouble
 from ohmo.tools.search.request import Hit, Line, Search
 
 _LINE = 16 * 1024 * 1024
+_DESCRIPTORS = "/dev/fd/"
 _ROW = re.compile(rb"(?P<number>\d+)(?P<mark>[:-])(?P<text>.*)", re.DOTALL)
 
 
@@ -26,14 +27,11 @@ def find_ripgrep(path: str | None) -> Path | None:
     return Path(found) if found else None
 
 
-def arguments(request: Search, excluded: Sequence[str]) -> list[str]:
-    """The command line for a search."""
-    words = ["--color=never", "--no-heading", "--with-filename", "--null", "--line-number", "--no-mmap"]
-    if request.mode == "content":
-        words += [f"--before-context={request.before}", f"--after-context={request.after}"]
+def _pattern(request: Search) -> list[str]:
+    words = ["--color=never", "--null", "--no-mmap", "--no-messages", "--no-config"]
     words += ["--ignore-case"] if request.ignore_case else ["--case-sensitive"]
     words += ["--multiline", "--multiline-dotall"] if request.multiline else []
-    return [*words, *_tree(excluded), "--regexp", request.pattern, "--", *([str(request.root)] if request.root.is_file() else ["./"])]
+    return [*words, "--regexp", request.pattern]
 
 
 def _tree(excluded: Iterable[str]) -> list[str]:
@@ -42,8 +40,9 @@ def _tree(excluded: Iterable[str]) -> list[str]:
     return [*words, *(word for pattern in ("!.git", *(f"!{each}" for each in excluded)) for word in ("--iglob", pattern))]
 
 
-async def _output(program: Path, words: Sequence[str], cwd: Path, end: bytes) -> AsyncGenerator[bytes, None]:
-    """Records of rg's output. Raises Trouble with rg's own words when it refuses."""
+async def _output(program: Path, words: Sequence[str], cwd: Path, end: bytes, files: Sequence[int] = ()) -> AsyncGenerator[bytes, None]:
+    """Records of rg's output. ``files``: descriptors it inherits. Raises Trouble with rg's own
+    words when it refuses."""
     launcher = shutil.which("setpriv")
     prefix = [launcher, "--pdeathsig", "KILL", "--"] if launcher else []
     process = await asyncio.create_subprocess_exec(
@@ -57,6 +56,7 @@ async def _output(program: Path, words: Sequence[str], cwd: Path, end: bytes) ->
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
         limit=_LINE,
+        pass_fds=files,
     )
     assert process.stdout is not None
     assert process.stderr is not None
@@ -88,27 +88,41 @@ async def files(program: Path, root: Path, excluded: Sequence[str]) -> AsyncGene
             yield _relative(record)
 
 
-async def search(program: Path, request: Search, excluded: Sequence[str]) -> AsyncGenerator[Hit, None]:
-    """Files with matches, in path order."""
+async def matching(program: Path, request: Search, excluded: Sequence[str]) -> AsyncGenerator[str, None]:
+    """Relative paths below the root where there may be a match, in path order. ripgrep walks and
+    opens by name, and what has a name may be exchanged meanwhile: only ``search`` says what is in a
+    file."""
+    words = [*_pattern(request), *_tree(excluded), "--files-with-matches", "--", "./"]
+    async with aclosing(_output(program, words, request.root, b"\0")) as records:
+        async for record in records:
+            if request.accepts(path := _relative(record)):
+                yield path
+
+
+async def search(program: Path, request: Search, files: Mapping[int, str]) -> AsyncGenerator[Hit, None]:
+    """Those of ``files`` with matches, in their order: descriptors of opened files, and how each is
+    called."""
     path, count, lines = "", 0, list[Line]()
-    alone = request.root.is_file()
-    cwd = request.root.parent if alone else request.root
-    async with aclosing(_output(program, arguments(request, excluded), cwd, b"\n")) as records:
+    words = [*_pattern(request), "--no-heading", "--with-filename", "--line-number", "--threads=1"]
+    if request.mode == "content":
+        words += [f"--before-context={request.before}", f"--after-context={request.after}"]
+    words += ["--", *(f"{_DESCRIPTORS}{number}" for number in files)]
+    async with aclosing(_output(program, words, Path("/"), b"\n", tuple(files))) as records:
         async for record in records:
             name, null, rest = record.partition(b"\0")
             row = _ROW.fullmatch(rest) if null else None
             if row is None:
                 continue  # the "--" between groups
-            where = request.root.name if alone else _relative(name)
+            where = files[int(name.removeprefix(_DESCRIPTORS.encode()))]
             if where != path:
-                if count and (alone or request.accepts(path)):
+                if count:
                     yield Hit(path, count, tuple(lines))
                 path, count, lines = where, 0, []
             matched = row["mark"] == b":"
             count += matched
             if request.mode == "content":
                 lines.append(Line(int(row["number"]), row["text"].decode("utf-8", "replace"), matched))
-    if count and (alone or request.accepts(path)):
+    if count:
         yield Hit(path, count, tuple(lines))
 
 

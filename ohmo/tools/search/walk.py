@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import cast
 
 from channels.record import record
+from ohmo.tools.answers import Trouble
+from ohmo.tools.files.opening import Opening
 
 _FOLDER = "ps_d"  # the group with which pathspec marks the slash behind a folder that a line names
-Blocked = Callable[[str], bool]
-"""Absolute path of a file or folder that no tool may look at."""
+_MOST = 1 << 20  # bytes of one file of rules
 
 
 @record
@@ -24,10 +25,11 @@ class _Rules:
     lines: tuple[tuple[re.Pattern[str], bool], ...]
 
 
-def _spec(folder: str) -> tuple[_Rules, ...]:
+def _spec(folder: str, opening: Opening) -> tuple[_Rules, ...]:
+    """Through a link, as ripgrep reads it; never from a pipe, or from what no tool may open."""
     try:
-        data = Path(folder, ".gitignore").read_bytes()
-    except OSError:
+        data, _ = opening.content(Path(folder, ".gitignore").resolve(), _MOST)
+    except (OSError, RuntimeError, Trouble):
         return ()
     lines = [line for text in data.decode("utf-8-sig", "replace").splitlines() for line in _line(text)]
     return (_Rules(folder, tuple(reversed(lines))),)
@@ -47,7 +49,7 @@ def _is_repository(folder: str) -> bool:
     return os.path.lexists(f"{folder}/.git")
 
 
-def _inherited(root: str) -> tuple[_Rules, ...] | None:
+def _inherited(root: str, opening: Opening) -> tuple[_Rules, ...] | None:
     """Rules from above ``root`` down to its parent, when it stands inside a repository; None when it does not."""
     if _is_repository(root):
         return ()
@@ -55,7 +57,7 @@ def _inherited(root: str) -> tuple[_Rules, ...] | None:
     folder: str = root
     while folder != "/":
         folder = folder.rpartition("/")[0] or "/"
-        above = [*_spec(folder), *above]
+        above = [*_spec(folder, opening), *above]
         if _is_repository(folder):
             return tuple(above)
     return None
@@ -81,32 +83,35 @@ def _names(line: re.Pattern[str], relative: str) -> bool:
     return any(one.end(_FOLDER) == len(relative) for one in line.finditer(relative))
 
 
-def walk(root: Path, blocked: Blocked, stop: Callable[[], bool] = lambda: False) -> Iterator[str]:
+def walk(root: Path, opening: Opening, stop: Callable[[], bool] = lambda: False) -> Iterator[str]:
     """Relative paths with ``/``, in the order of their components. Unreadable folders are left out. ``stop`` ends it early."""
     top = str(root)
-    yield from _below(top, "", _inherited(top), blocked, stop)
+    yield from _below(top, "", _inherited(top, opening), opening, stop)
 
 
-def _below(folder: str, prefix: str, rules: tuple[_Rules, ...] | None, blocked: Blocked, stop: Callable[[], bool]) -> Iterator[str]:
+def _below(folder: str, prefix: str, rules: tuple[_Rules, ...] | None, opening: Opening, stop: Callable[[], bool]) -> Iterator[str]:
     if _is_repository(folder):
-        rules = _spec(folder)
+        rules = _spec(folder, opening)
     elif rules is not None:
-        rules = (*rules, *_spec(folder))
-    try:
-        with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
-    except OSError:
-        return
-    for entry in entries:
+        rules = (*rules, *_spec(folder, opening))
+    for name, is_folder, is_file in _entries(folder, opening):
         if stop():
             return
-        path = f"{folder.rstrip('/')}/{entry.name}"
-        if entry.name == ".git" or blocked(path):
-            continue
-        is_folder = entry.is_dir(follow_symlinks=False)
-        if rules and _ignored(rules, path, is_folder):
+        path = f"{folder.rstrip('/')}/{name}"
+        if name == ".git" or opening.hides(path) or (rules and _ignored(rules, path, is_folder)):
             continue
         if is_folder:
-            yield from _below(path, f"{prefix}{entry.name}/", rules, blocked, stop)
-        elif entry.is_file(follow_symlinks=False):
-            yield prefix + entry.name
+            yield from _below(path, f"{prefix}{name}/", rules, opening, stop)
+        elif is_file:
+            yield prefix + name
+
+
+def _entries(folder: str, opening: Opening) -> list[tuple[str, bool, bool]]:
+    """Each name, and whether a folder or a file has it; links are neither. In the order of their
+    bytes."""
+    try:
+        with opening.listed(Path(folder)) as here, os.scandir(here) as listing:
+            kinds = [(one.name, one.is_dir(follow_symlinks=False), one.is_file(follow_symlinks=False)) for one in listing]
+    except (OSError, Trouble):
+        return []
+    return sorted(kinds, key=lambda one: os.fsencode(one[0]))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from pydantic import BaseModel, Field, ValidationError
 from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.store import Accepted, Seat
-from ohmo.contracts.tool import CallContext, Tool
+from ohmo.contracts.tool import CallContext, Judged, Tool
 from ohmo.cron.desk import CronDesk, DeskParts, Door
 from ohmo.ids import IdSource
 from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.policy import paths_of
 from ohmo.store.memory import MemoryStore
 from ohmo.testing import ManualClock
 from ohmo.tools.catalogue import load_tools, tool_specs
@@ -97,6 +99,12 @@ def context(tmp_path: Path) -> CallContext:
     return CallContext("turn", "turn.1", "thread", "ada", tmp_path, time.monotonic() + 60, "default", "owner", "session", lambda _: None)
 
 
+def judged(tool: Tool[Any], arguments: BaseModel, context: CallContext) -> CallContext:
+    """As if a gate that forbids nothing had just allowed the call."""
+    paths = paths_of(tool.footprint(arguments, context.cwd), context.cwd)
+    return replace(context, judged=Judged(tuple(map(Path, paths.reads)), tuple(map(Path, paths.writes))))
+
+
 def nodes(schema: object) -> list[dict[str, Any]]:
     if isinstance(schema, dict):
         return [schema, *(node for value in schema.values() for node in nodes(value))]
@@ -147,7 +155,8 @@ def test_a_footprint_is_declared_without_touching_anything(tools: dict[str, Tool
 @pytest.mark.parametrize("name", sorted(GOOD))
 async def test_a_call_ends_in_exactly_one_result_of_its_own(tools: dict[str, Tool[Any]], context: CallContext, name: str) -> None:
     tool = tools[name]
-    output = await tool.run(tool.input.model_validate(GOOD[name]), context)
+    given = tool.input.model_validate(GOOD[name])
+    output = await tool.run(given, judged(tool, given, context))
     assert output.result.call == context.call
     assert output.result.text
 
@@ -155,7 +164,8 @@ async def test_a_call_ends_in_exactly_one_result_of_its_own(tools: dict[str, Too
 @pytest.mark.parametrize("name", sorted(GOOD))
 async def test_a_call_may_be_cancelled_at_once(tools: dict[str, Tool[Any]], context: CallContext, name: str) -> None:
     tool = tools[name]
-    running = asyncio.create_task(tool.run(tool.input.model_validate(GOOD[name]), context))
+    given = tool.input.model_validate(GOOD[name])
+    running = asyncio.create_task(tool.run(given, judged(tool, given, context)))
     await asyncio.sleep(0)
     running.cancel()
     done, _ = await asyncio.wait({running}, timeout=30)

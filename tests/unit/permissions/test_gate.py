@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 from permission_house import House
 
 from channels.contract import Choice
@@ -12,6 +14,7 @@ from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import Allow, Ask, CallContext, Deny, Footprint, Question, Verdict
 from ohmo.permissions.gate import LayeredGate, digest_of
+from ohmo.permissions.policy import Policy
 
 
 async def no_grants() -> Sequence[Grant]:
@@ -134,3 +137,50 @@ async def test_a_long_command_is_shown_whole(house: House) -> None:
     assert isinstance(decision, Ask)
     assert command in decision.question.detail
     assert decision.question.title == "Bash: touch start… (+1001 lines)"
+
+
+async def test_what_is_allowed_names_the_resolved_paths_and_what_the_rules_forbid(house: House) -> None:
+    """A tool opens these and nothing else, and asks of all that it comes upon."""
+    gate = LayeredGate(house.policy(deny=["Read(./private/**)", "Write(./src/**)"]), no_grants)
+    (house.work / "notes").symlink_to("src")
+    call, footprint = ToolCall("t.1", "Read", {}, ""), Footprint(reads=(house.work / "notes" / "b.py",), effect="none")
+    allowed = await gate.judge(call, footprint, house.context(), Said())
+    assert isinstance(allowed, Allow)
+    assert (allowed.judged.reads, allowed.judged.writes) == ((house.work / "src" / "b.py",), ())
+    asked = ("private/diary.txt", "private", "src/b.py", "a.py")
+    assert [allowed.judged.forbidden(str(house.work / path)) for path in asked] == [True, True, False, False]
+
+
+async def test_every_policy_that_has_a_say_forbids(house: House) -> None:
+    def others(context: CallContext) -> Sequence[tuple[Policy, CallContext]]:
+        return ((house.policy(deny=["Read(./a.py)"]), context),)
+
+    gate = LayeredGate(house.policy(deny=["Read(./notes.txt)"]), no_grants, others=others)
+    allowed = await gate.judge(ToolCall("t.1", "Grep", {}, ""), Footprint(reads=(house.work,), effect="none"), house.context(), Said())
+    assert isinstance(allowed, Allow)
+    assert [allowed.judged.forbidden(str(house.work / path)) for path in ("a.py", "notes.txt", "src/b.py")] == [True, True, False]
+
+
+async def test_an_answer_is_bound_to_the_file_that_a_link_leads_to(house: House) -> None:
+    gate, link = LayeredGate(house.policy(), no_grants), house.work / "here"
+    call, footprint = ToolCall("t.1", "Write", {"file_path": "here"}, ""), Footprint(writes=(link,))
+    link.symlink_to("a.py")
+    asked = await gate.judge(call, footprint, house.context(), Said())
+    assert isinstance(asked, Ask)
+    assert asked.question.detail.startswith(f"leads to: `{house.work}/a.py`\n")
+    link.unlink()
+    link.symlink_to("notes.txt")
+    said = Said(**{asked.question.digest: Verdict("allowed")})
+    assert isinstance(await gate.judge(call, footprint, house.context(), said), Ask)
+    link.unlink()
+    link.symlink_to("a.py")
+    assert isinstance(await gate.judge(call, footprint, house.context(), said), Allow)
+
+
+@pytest.mark.parametrize("path", ["/dev/fd/3", "/dev/./fd/0", "//dev/fd/9", "/dev/stdin", "/proc/self/fd/3", "/proc/1/task/2/fd/3"])
+async def test_an_open_descriptor_is_no_file_for_a_tool(house: House, path: str) -> None:
+    gate = LayeredGate(house.policy(allow=["Read", "Edit"]), no_grants)
+    for footprint in (Footprint(reads=(Path(path),), effect="none"), Footprint(writes=(Path(path),))):
+        refused = await gate.judge(ToolCall("t.1", "Read", {}, ""), footprint, house.context("full_auto"), Said())
+        assert isinstance(refused, Deny)
+        assert "open descriptor" in refused.reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from ohmo.permissions.looked import Looked
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.patterns import component_matcher
 from ohmo.permissions.places import ABSOLUTE, ANYWHERE
-from ohmo.permissions.rules import Rule, below, parse_rule, path_matches
+from ohmo.permissions.rules import PATH_TOOLS, Rule, parse_rule, path_matches
 from ohmo.permissions.shell import Shell
 
 HOME = Path("/home/ada")
@@ -150,6 +151,15 @@ COMMANDS = st.lists(
     max_size=6,
 )
 PATHS = st.sampled_from(["/etc", "/etc/passwd", "/srv", "/srv/x", "/srv/x/k", "/", "/k", "/home/k/l"])
+
+
+def below(rule: Rule, folder: str) -> bool:
+    """Whether the rule's place, up to its first wildcard, lies inside a folder. No folder here is a
+    link."""
+    if rule.pattern is None or rule.tool not in PATH_TOOLS:
+        return False
+    fixed = re.split(r"[*?\[]", rule.pattern)[0]
+    return fixed.rstrip("/").startswith(folder.rstrip("/") + "/")
 
 
 @settings(deadline=None, max_examples=300)

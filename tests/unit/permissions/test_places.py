@@ -144,7 +144,7 @@ import sys
 from pathlib import Path
 from ohmo.permissions.paths import SensitivePaths
 seen = SensitivePaths(Path("/nobody"), Path(sys.argv[1]))
-print(*(seen.at(path).name for path in sys.argv[2:]))
+print(*(seen.twins().at(path).name for path in sys.argv[2:]))
 """
 
 

@@ -91,9 +91,11 @@ def test_a_read_rule_holds_for_every_tool_that_reads(house: House, tool: str) ->
     assert policy.rule(*read(house.work / "a.py", tool), house.context()).verdict == "allow"
 
 
-def test_a_search_over_a_denied_folder_asks(house: House) -> None:
-    ruling = house.policy(deny=["Read(./private/**)"]).rule(*read(house.work, "Grep"), house.context("full_auto"))
-    assert decided(ruling) == ("ask", "deny")
+@pytest.mark.parametrize("tool", ["Glob", "Grep"])
+def test_a_search_over_a_denied_folder_is_free_and_one_in_it_is_not(house: House, tool: str) -> None:
+    policy = house.policy(deny=["Read(./private/**)"])
+    assert policy.rule(*read(house.work, tool), house.context()).verdict == "allow"
+    assert decided(policy.rule(*read(house.work / "private", tool), house.context())) == ("deny", "deny")
 
 
 def test_an_edit_rule_holds_for_write_and_edit(house: House) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tool_calls import Call
+from tool_calls import Call, judged
 
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.tool import CallContext
@@ -44,7 +44,9 @@ def call(bench: Workbench, context: CallContext) -> Call:
 
     async def run(name: str, *, context: CallContext = context, **arguments: Any) -> ToolResult:
         tool = tools[name]
-        output = await tool.run(tool.input.model_validate(arguments), replace(context, deadline=time.monotonic() + 300))
+        given = tool.input.model_validate(arguments)
+        ready = replace(judged(tool, given, context), deadline=time.monotonic() + 300)
+        output = await tool.run(given, ready)
         assert output.result.call == context.call
         return output.result
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tool_calls import Call
+from tool_calls import Call, opening
 
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.tools.search.engine import SearchEngine
@@ -77,7 +77,7 @@ async def test_a_pattern_that_never_ends_is_given_up_and_holds_nobody_up(tmp_pat
     async with asyncio.timeout(60):
         heart = asyncio.create_task(beat())
         with pytest.raises(TimeoutError):
-            await engine.search(Search(tmp_path, "(a+)+$", lambda _: True, "content"), 10)
+            await engine.search(Search(tmp_path, "(a+)+$", lambda _: True, "content"), 10, opening())
         heart.cancel()
     assert beats > 5
 
@@ -88,11 +88,11 @@ async def test_a_search_in_a_process_of_its_own_finds_what_one_in_process_finds(
     (tmp_path / "é.txt").write_text("foo\n")
     os.mkfifo(tmp_path / "pipe")
     engine = SearchEngine(None, SensitivePaths(Path("/home/nobody")), 200)
-    plain = await engine.search(Search(tmp_path, "foo", lambda _: True, mode, before=1), 10)  # type: ignore[arg-type]
-    apart = await engine.search(Search(tmp_path, "fo+", lambda _: True, mode, before=1), 10)  # type: ignore[arg-type]
+    plain = await engine.search(Search(tmp_path, "foo", lambda _: True, mode, before=1), 10, opening())  # type: ignore[arg-type]
+    apart = await engine.search(Search(tmp_path, "fo+", lambda _: True, mode, before=1), 10, opening())  # type: ignore[arg-type]
     assert plain == apart
     assert len(plain[0]) == 2
-    alone = await engine.search(Search(tmp_path / "a.txt", "fo+", lambda _: True, mode), 10)  # type: ignore[arg-type]
+    alone = await engine.search(Search(tmp_path / "a.txt", "fo+", lambda _: True, mode), 10, opening())  # type: ignore[arg-type]
     assert [hit.path for hit in alone[0]] == ["a.txt"]
 
 

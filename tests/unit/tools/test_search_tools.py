@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tool_calls import Call
+from tool_calls import SENSITIVE, Call, judged, opening
 
-from ohmo.permissions.paths import SensitivePaths
+from ohmo.contracts.tool import Judged
+from ohmo.permissions.rules import parse_rule, path_matches
 from ohmo.tools.answers import Trouble
 from ohmo.tools.catalogue import load_tools
-from ohmo.tools.search import inprocess, ripgrep
+from ohmo.tools.files.opening import Opening
+from ohmo.tools.search import inprocess
 from ohmo.tools.search.engine import SearchEngine
 from ohmo.tools.search.expression import portable
 from ohmo.tools.search.globs import glob_regex
@@ -99,24 +101,59 @@ def plant(root: Path, tree: dict[str, object]) -> Path:
 def test_a_line_that_is_no_pattern_spoils_no_other_line(tmp_path: Path) -> None:
     """Of a lone ``!`` ripgrep takes everything back, git (gitignore(5)) nothing."""
     plant(tmp_path, {"files": {"a.log": b"", "b.py": b""}, "ignores": {"": "!\n*.log\n\\\n["}, "repositories": [""], "root": ""})
-    assert list(walk(tmp_path, lambda _: False)) == [".gitignore", "b.py"]
+    assert list(walk(tmp_path, opening())) == [".gitignore", "b.py"]
+
+
+DENIED = st.lists(
+    st.sampled_from(
+        [
+            "./src/**",
+            "./src/*.py",
+            "**/deep/**",
+            "*.log",
+            "b.txt",
+            "./**/*.md",
+            "./build",
+            "./?.py",
+            "./[ab].*",
+            "Übung.py",
+            "./.dot/**",
+            ".",
+        ]
+    ),
+    max_size=3,
+)
+
+
+def forbidding(root: Path, denied: list[str]) -> Opening:
+    """How a search opens its files when rules deny some of them."""
+    rules = [parse_rule(f"Read({pattern})", {"WORKSPACE": str(root)}) for pattern in denied]
+    return opening(judged=Judged(forbidden=lambda path: any(path_matches(rule, "read", "Grep", path) for rule in rules)))
+
+
+def with_ripgrep() -> SearchEngine:
+    """Never in process, however small the tree is."""
+    program = find_ripgrep(None)
+    assert program is not None
+    return SearchEngine(program, SENSITIVE, 0)
 
 
 @pytest.mark.needs("rg")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(tree=TREES)
-@example(tree={"files": {"src/a.py": b"foo"}, "ignores": {"": "/src", "src": ""}, "repositories": [""], "root": "src"})  # asked for by name
-@example(tree={"files": {"src/deep/a.py": b"foo"}, "ignores": {"": "deep/**"}, "repositories": [""], "root": "src/deep"})
-@example(tree={"files": {"src/deep/a.log": b""}, "ignores": {"": "build/\n*.log\n!a.log"}, "repositories": [""], "root": "src"})
-async def test_both_engines_list_the_same_files(tree: dict[str, object]) -> None:
+@given(tree=TREES, denied=DENIED)
+@example(  # asked for by name
+    tree={"files": {"src/a.py": b"foo"}, "ignores": {"": "/src", "src": ""}, "repositories": [""], "root": "src"}, denied=[]
+)
+@example(tree={"files": {"src/deep/a.py": b"foo"}, "ignores": {"": "deep/**"}, "repositories": [""], "root": "src/deep"}, denied=[])
+@example(tree={"files": {"src/deep/a.log": b""}, "ignores": {"": "build/\n*.log\n!a.log"}, "repositories": [""], "root": "src"}, denied=[])
+async def test_both_engines_list_the_same_files(tree: dict[str, object], denied: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = plant(Path(folder).resolve(), tree)
-        sensitive = SensitivePaths(Path("/home/nobody"))
-        program = find_ripgrep(None)
-        assert program is not None
-        here = list(walk(root, sensitive.hides))
-        there = [path async for path in ripgrep.files(program, root, sensitive.excluded_globs())]
+        allowed = forbidding(root, denied)
+        here = list(walk(root, allowed))
+        there, _ = await with_ripgrep().files(root, lambda _: True, 1000, allowed)
         assert here == there
+        assert not [path for path in here if allowed.hides(f"{root}/{path}")]
 
 
 @pytest.mark.needs("rg")
@@ -130,15 +167,14 @@ async def test_both_engines_list_the_same_files(tree: dict[str, object]) -> None
     before=st.integers(0, 2),
     after=st.integers(0, 2),
     glob=st.sampled_from(["*", "*.py", "src/**", "**/deep/*", "{a,b}.*", "!*.py"]),
+    denied=DENIED,
 )
-async def test_both_engines_find_the_same_lines(tree, pattern, mode, ignore_case, multiline, before, after, glob) -> None:
+async def test_both_engines_find_the_same_lines(tree, pattern, mode, ignore_case, multiline, before, after, glob, denied) -> None:
     if multiline and pattern in (r"\s", "^$", "."):
         return  # where a match is only a line end, the engines count the touched lines differently
     with tempfile.TemporaryDirectory() as folder:
         root = plant(Path(folder).resolve(), tree)
-        sensitive = SensitivePaths(Path("/home/nobody"))
-        program = find_ripgrep(None)
-        assert program is not None
+        allowed = forbidding(root, denied)
         regex = glob_regex(glob.removeprefix("!"))
         request = Search(
             root,
@@ -150,8 +186,9 @@ async def test_both_engines_find_the_same_lines(tree, pattern, mode, ignore_case
             before,
             after,
         )
-        here = list(inprocess.search(request, sensitive.hides, lambda: False))
-        there = [hit async for hit in ripgrep.search(program, request, sensitive.excluded_globs())]
+        here = list(inprocess.search(request, allowed, lambda: False))
+        there, _ = await with_ripgrep().search(request, 100_000, allowed)
+        assert not [hit for hit in here if allowed.hides(f"{root}/{hit.path}")]
         assert [clean(hit) for hit in here] == [clean(hit) for hit in there]
 
 
@@ -191,7 +228,8 @@ async def test_a_pattern_one_engine_cannot_do_is_refused_by_both_in_the_same_wor
     said: set[str] = set()
     for program, small in ((None, 200), (bench.ripgrep, 0)):
         tool = load_tools(replace(bench, ripgrep=program, limits=Limits(small_tree=small)))["Grep"]
-        result = (await tool.run(tool.input.model_validate({"pattern": pattern}), context)).result
+        given = tool.input.model_validate({"pattern": pattern})
+        result = (await tool.run(given, judged(tool, given, context))).result
         assert result.error
         said.add(result.text)
     assert len(said) == 1
@@ -202,13 +240,11 @@ async def test_a_pattern_one_engine_cannot_do_is_refused_by_both_in_the_same_wor
     "pattern",
     ["a b", "a-b", "a/b", "x#y", "\\.", "\\/", "é", '"', "a\\{2", "[\\]]", "[^\\n]", "(?:a|b)+?", "(?P<n>a)", "^a.*b$", "\\x41", "a{2,3}?"],
 )
-async def test_a_portable_pattern_is_accepted_by_ripgrep(bench: Workbench, pattern: str, tmp_path: Path) -> None:
+async def test_a_portable_pattern_is_accepted_by_ripgrep(pattern: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x\n")
-    assert bench.ripgrep is not None
     request = Search(tmp_path, portable(pattern), lambda _: True, "count")
-    assert [hit async for hit in ripgrep.search(bench.ripgrep, request, ())] == list(
-        inprocess.search(request, lambda _: False, lambda: False)
-    )
+    found, _ = await with_ripgrep().search(request, 10, opening())
+    assert found == list(inprocess.search(request, opening(), lambda: False))
 
 
 @given(st.text(alphabet=string.ascii_lowercase + "*?[]{},/.!\\", max_size=12))
@@ -271,7 +307,8 @@ async def test_a_search_above_secrets_leaves_them_out(bench: Workbench, context,
         (work / name).write_text("needle\n")
     tools = load_tools(replace(bench, limits=Limits(small_tree=small)))
     for name, arguments in (("Grep", {"pattern": "needle"}), ("Glob", {"pattern": "**"})):
-        result = (await tools[name].run(tools[name].input.model_validate(arguments), context)).result
+        given = tools[name].input.model_validate(arguments)
+        result = (await tools[name].run(given, judged(tools[name], given, context))).result
         assert result.text == str(work / "plain.txt")
 
 
@@ -284,10 +321,10 @@ async def test_the_agents_home_is_left_out_of_a_search(bench: Workbench, context
         (home / name).write_text("needle\n")
     (work / "disguise.md").hardlink_to(home / "run" / "token")
     tool = load_tools(replace(bench, limits=Limits(small_tree=small)))["Grep"]
-    found = [
-        (await tool.run(tool.input.model_validate({"pattern": "needle", "path": str(folder)}), context)).result.text
-        for folder in (home, work)
-    ]
+    found = list[str]()
+    for folder in (home, work):
+        given = tool.input.model_validate({"pattern": "needle", "path": str(folder)})
+        found.append((await tool.run(given, judged(tool, given, context))).result.text)
     assert found == [str(home / "spill" / "t.1.txt"), f"no match below {work}"]
 
 
@@ -295,7 +332,7 @@ async def test_the_agents_home_is_left_out_of_a_search(bench: Workbench, context
 async def test_a_cancelled_search_leaves_no_ripgrep(bench: Workbench, work: Path) -> None:
     engine = SearchEngine(bench.ripgrep, bench.sensitive, 0)
     (work / "a.txt").write_text("x\n" * 100_000)
-    hits, more = await engine.search(Search(work, "x", lambda _: True, "content"), 5)
+    hits, more = await engine.search(Search(work, "x", lambda _: True, "content"), 5, opening())
     assert more
     assert len(hits) == 1
     listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout

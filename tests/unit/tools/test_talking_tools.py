@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tool_calls import Call
+from tool_calls import Call, judged
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.tool import CallContext
@@ -71,13 +71,15 @@ async def test_files_are_shown_as_they_were_and_only_where_somebody_is(bench: Wo
     (context.cwd / "a.txt").write_text("first")
     arguments = tool.input.model_validate({"message": "look", "attachments": ["a.txt"]})
     assert tool.footprint(arguments, context.cwd).reads == (context.cwd / "a.txt",)
-    (post,) = (await tool.run(arguments, context)).posts
+    ready = judged(tool, arguments, context)
+    (post,) = (await tool.run(arguments, ready)).posts
     (context.cwd / "a.txt").write_text("second")
     assert (post.address, post.text, [(path.name, path.read_text()) for path in post.files]) == (here, "look", [("a.txt", "first")])
     nobody = await tool.run(arguments, replace(context, thread="job"))
     assert (nobody.result.error, nobody.posts) == (True, ())
     for wrong in ({}, {"attachments": ["gone.txt"]}, {"attachments": ["."]}):
-        made = await tool.run(tool.input.model_validate(wrong), context)
+        given = tool.input.model_validate(wrong)
+        made = await tool.run(given, judged(tool, given, context))
         assert (made.result.error, made.posts) == (True, ())
 
 
@@ -89,11 +91,12 @@ async def test_a_file_that_its_channel_would_not_take_is_not_promised(bench: Wor
 
     (context.cwd / "big.bin").write_bytes(bytes(11))
     tool = load_tools(replace(bench, place=place, largest=lambda where: 10 if where == here else None))["Brief"]
-    made = await tool.run(tool.input.model_validate({"attachments": ["big.bin"]}), context)
+    given = tool.input.model_validate({"attachments": ["big.bin"]})
+    made = await tool.run(given, judged(tool, given, context))
     assert (made.result.error, made.posts) == (True, ())
     assert "has 11 bytes, discord takes at most 10" in made.result.text
     (context.cwd / "big.bin").write_bytes(bytes(10))
-    assert (await tool.run(tool.input.model_validate({"attachments": ["big.bin"]}), context)).posts
+    assert (await tool.run(given, judged(tool, given, context))).posts
 
 
 def test_without_anybody_to_show_it_to_there_is_no_brief(bench: Workbench) -> None:

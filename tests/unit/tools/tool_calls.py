@@ -3,7 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 from ohmo.contracts.messages import ToolResult
+from ohmo.contracts.tool import CallContext, Judged, Tool
+from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.policy import paths_of
+from ohmo.tools.files.opening import Opening
+from ohmo.tools.workbench import Workbench
 
 Call = Callable[..., Awaitable[ToolResult]]
+SENSITIVE = SensitivePaths(Path("/home/nobody"))
+
+
+def opening(sensitive: SensitivePaths = SENSITIVE, judged: Judged | None = None) -> Opening:
+    """How a tool with nothing but sensitive places opens its files."""
+    return Workbench(Path("/nowhere"), sensitive).opening(judged or Judged())
+
+
+def judged(tool: Tool[Any], arguments: BaseModel, context: CallContext) -> CallContext:
+    """As if a gate that forbids nothing had just allowed the call."""
+    paths = paths_of(tool.footprint(arguments, context.cwd), context.cwd)
+    return replace(context, judged=Judged(tuple(map(Path, paths.reads)), tuple(map(Path, paths.writes))))
