@@ -27,6 +27,7 @@ from ohmo.permissions.shell.readings import Reading
 from ohmo.permissions.shell.repository import repository_at
 from ohmo.permissions.shell.vaults import gives_secrets
 from ohmo.permissions.trees import first_sensitive
+from ohmo.permissions.twins import Twins
 
 _MOST_WILD = 500
 _MOST_PIECES = 3000  # of words that may be paths, in one command
@@ -209,9 +210,10 @@ class CommandPolicy:
             return by_mode(context, f"it is more than plain commands: {script.beyond}")
         by_rule: Ruling | None = None
         outside: list[str] = []
+        twins = self._sensitive.twins()
         for simple in script.plain:
             opened = reading(simple)
-            why = self._why_not_free(simple, opened, context, outside)
+            why = self._why_not_free(simple, opened, context, outside, twins)
             if why:
                 by_rule = self._by_rule(simple, layers, context)
                 if by_rule is None:
@@ -219,7 +221,7 @@ class CommandPolicy:
         asked = self._outside(outside, granted, context)
         return asked or by_rule or Ruling("allow", "mode", f"{context.mode}, read-only")
 
-    def _why_not_free(self, simple: Simple, opened: Reading | None, context: CallContext, outside: list[str]) -> str:
+    def _why_not_free(self, simple: Simple, opened: Reading | None, context: CallContext, outside: list[str], twins: Twins) -> str:
         """Why the command is more than reading; "" when it is not. ``outside`` gains the paths it
         would read outside the workspace."""
         if opened is None:
@@ -238,7 +240,7 @@ class CommandPolicy:
                 if word == "/dev/null":
                     continue
                 path = os.path.realpath(word if word.startswith("/") else f"{cwd}/{word}")
-                problem = self._why_closed(path, opened)
+                problem = self._why_closed(path, opened, twins)
                 if problem:
                     return problem
                 if self._reach.outside(path, context):
@@ -249,14 +251,16 @@ class CommandPolicy:
                     return problem
         return ""
 
-    def _why_closed(self, path: str, opened: Reading) -> str:
+    def _why_closed(self, path: str, opened: Reading, twins: Twins) -> str:
         if path.startswith("/dev/"):
             return f"{path} is a device"
+        if twins.at(path) is Touch.INSIDE:
+            return f"{path} is a sensitive file under another name"
         if opened.kind == "files" and os.path.isdir(path):  # noqa: PTH112 - Path raises for what cannot be looked at
             return f"{path} is a folder"
         if opened.kind != "trees":
             return ""
-        found = first_sensitive(path, self._sensitive, hidden=opened.hidden)
+        found = first_sensitive(path, self._sensitive, twins, hidden=opened.hidden)
         return f"{found} is below {path}" if found else ""
 
     def _why_no_git(self, folder: str, context: CallContext, outside: list[str]) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 
-from ohmo.permissions.paths import SensitivePaths
+from ohmo.permissions.paths import SensitivePaths, Touch
+from ohmo.permissions.twins import Twins
 
 _MOST = 50_000  # entries of one tree
 
 
-def first_sensitive(path: str, sensitive: SensitivePaths, *, hidden: bool) -> str:
+def first_sensitive(path: str, sensitive: SensitivePaths, twins: Twins, *, hidden: bool) -> str:
     """``path`` absolute and resolved: the first sensitive file below it, or "more than ..." for a
     tree too large to be looked through; "" when there is none. ``hidden``: also below names that
-    begin with a dot."""
+    begin with a dot; a file or folder that is sensitive under another name counts too."""
     left = _MOST
     queue = [path]
     while queue:
@@ -24,7 +25,7 @@ def first_sensitive(path: str, sensitive: SensitivePaths, *, hidden: bool) -> st
                         return f"more than {_MOST} files"
                     if not hidden and entry.name.startswith("."):
                         continue
-                    if sensitive.hides(entry.path):
+                    if sensitive.hides(entry.path) or twins.at(entry.path) is Touch.INSIDE:
                         return entry.path
                     if entry.is_dir(follow_symlinks=False):
                         queue.append(entry.path)
