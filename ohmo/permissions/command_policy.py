@@ -10,7 +10,7 @@ from functools import partial
 
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.covering import CommandRules, PathRules, spellings
-from ohmo.permissions.looked import Looked
+from ohmo.permissions.looked import Looked, real
 from ohmo.permissions.paths import SensitivePaths, Touch
 from ohmo.permissions.patterns import known, word_set
 from ohmo.permissions.protected import ProtectedPlaces
@@ -239,7 +239,7 @@ class CommandPolicy:
             for word in paths:
                 if word == "/dev/null":
                     continue
-                path = os.path.realpath(word if word.startswith("/") else f"{cwd}/{word}")
+                path = real(word if word.startswith("/") else f"{cwd}/{word}")
                 problem = self._why_closed(path, opened, twins)
                 if problem:
                     return problem
@@ -264,7 +264,7 @@ class CommandPolicy:
         return f"{found} is below {path}" if found else ""
 
     def _why_no_git(self, folder: str, context: CallContext, outside: list[str]) -> str:
-        found = repository_at(os.path.realpath(folder)) if os.path.isdir(folder) else None  # noqa: PTH112 - as above
+        found = repository_at(real(folder)) if os.path.isdir(folder) else None  # noqa: PTH112 - as above
         if found is None:
             return "there is no repository here"
         if found.unknown:
@@ -295,12 +295,12 @@ class CommandPolicy:
         return None
 
     def _inside(self, cwd: str, context: CallContext, word: str) -> bool:
-        path = os.path.realpath(word if word.startswith("/") else f"{cwd}/{word}")
+        path = real(word if word.startswith("/") else f"{cwd}/{word}")
         return self._reach.holds(path, context)
 
     @staticmethod
     def _may_write(simple: Simple, target: str, rules: Sequence[Rule]) -> bool:
-        paths = [os.path.realpath(target if target.startswith("/") else f"{cwd}/{target}") for cwd in simple.cwds]
+        paths = [real(target if target.startswith("/") else f"{cwd}/{target}") for cwd in simple.cwds]
         return all(any(path_matches(rule, "write", "Write", path) for rule in rules) for path in paths)
 
 

@@ -9,6 +9,15 @@ _OFTEN = 16  # questions about one folder; from then on its names are read at on
 _MOST = 20_000  # names of one folder that are read
 
 
+def real(path: str | os.PathLike[str]) -> str:
+    """``realpath``, which raises where a link may not be read (``/proc/1/root``): that one stays as
+    it is called. Raises ValueError for a name no system takes."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return os.path.abspath(path)  # noqa: PTH100 - text
+
+
 class Looked:
     """For one judgement only: what is remembered is not looked up again."""
 
@@ -18,20 +27,20 @@ class Looked:
         self._links: dict[str, frozenset[str] | None] = {}
 
     def folder(self, path: str) -> str:
-        """Its resolved path. Raises OSError and ValueError as ``realpath`` does."""
+        """Its resolved path. Raises ValueError as ``real`` does."""
         known = self.folders.get(path)
         if known is None:
-            known = self.folders[path] = os.path.realpath(path or "/")
+            known = self.folders[path] = real(path or "/")
         return known
 
     def resolved(self, whole: str) -> str:
-        """``realpath`` of an absolute path: most names of one command share their folder. Raises OSError and ValueError."""
+        """``realpath`` of an absolute path: most names of one command share their folder. Raises ValueError."""
         folder, _, name = whole.rpartition("/")
         if not name or name in (".", ".."):
-            return os.path.realpath(whole)
+            return real(whole)
         inside = self.folder(folder)
         path = f"{inside.rstrip('/')}/{name}"
-        return os.path.realpath(path) if self.is_link(inside, name) else path
+        return real(path) if self.is_link(inside, name) else path
 
     def is_link(self, folder: str, name: str) -> bool:
         """``folder`` resolved. Raises ValueError for a name no system takes."""

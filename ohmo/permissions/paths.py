@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ohmo.permissions.agent_home import PAGES, AgentHome, Touch
 from ohmo.permissions.expand import TooWide, expand
-from ohmo.permissions.looked import Looked
+from ohmo.permissions.looked import Looked, real
 from ohmo.permissions.patterns import ANY, component_expression, folded, known, overlap
 from ohmo.permissions.places import ABSOLUTE, ANYWHERE
 from ohmo.permissions.twins import Twins
@@ -45,7 +45,7 @@ def _ancestors(absolute: Sequence[str], home: Path, agent_home: Path | None) -> 
     for place in inside:
         for folder in place.parents:
             found.add(folded(str(folder)))
-            found.add(folded(os.path.realpath(folder)))
+            found.add(folded(real(folder)))
     return frozenset(found)
 
 
@@ -171,7 +171,7 @@ class SensitivePaths:
         if known(whole):
             return [(looked or Looked()).resolved(whole) if len(whole) <= _LONGEST else os.path.normpath(whole)]
         try:
-            return [os.path.realpath(each) for each in expand(whole)]
+            return [real(each) for each in expand(whole)]
         except TooWide:
             return []  # the sensitive layer has asked a person already
 

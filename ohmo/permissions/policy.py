@@ -3,7 +3,6 @@ command judged by itself. Pure but for looking at the disk."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -13,7 +12,7 @@ from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.command_policy import CommandPolicy
-from ohmo.permissions.looked import Looked
+from ohmo.permissions.looked import Looked, real
 from ohmo.permissions.paths import SensitivePaths, Touch
 from ohmo.permissions.protected import ProtectedPlaces
 from ohmo.permissions.reach import Reach, folder_rule
@@ -35,7 +34,7 @@ class Paths:
 
 
 def resolved(paths: Iterable[Path], cwd: Path) -> tuple[str, ...]:
-    return tuple(os.path.realpath(cwd / path) for path in paths)
+    return tuple(real(cwd / path) for path in paths)
 
 
 def paths_of(footprint: Footprint, cwd: Path) -> Paths:
@@ -53,7 +52,7 @@ class Policy:
         self, rules: RuleSet, sensitive: SensitivePaths, shell: Shell, workspace: Path, read_outside: Literal["ask", "allow"] = "ask"
     ) -> None:
         self._rules, self._sensitive, self._shell = rules, sensitive, shell
-        self._public = os.path.realpath(workspace / "public")
+        self._public = real(workspace / "public")
         self._protected = ProtectedPlaces(workspace)
         self._reach = Reach(workspace, sensitive, everywhere=read_outside == "allow")
         self._commands = CommandPolicy(rules, sensitive, shell, self._protected, self._reach)

@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from ohmo.permissions.looked import real
 from ohmo.permissions.patterns import component_expression, folded, word_set
 
 # A name that begins with a dot sets up a program, but for these: data, or run elsewhere.
@@ -42,7 +43,7 @@ class ProtectedPlaces:
     """``workspace``: how the folders above it are called protects nothing in it."""
 
     def __init__(self, workspace: Path) -> None:
-        roots = (str(workspace), os.path.realpath(workspace))
+        roots = (str(workspace), real(workspace))
         self._roots = tuple(folded(root).rstrip("/") + "/" for root in roots)
 
     def named(self, path: str) -> str | None:
@@ -57,7 +58,7 @@ class ProtectedPlaces:
 
     def reached(self, path: Path) -> str | None:
         """The same for any absolute path: a link may stand in such a place, or lead into one."""
-        return self.named(os.path.normpath(path)) or self.named(os.path.realpath(path))
+        return self.named(os.path.normpath(path)) or self.named(real(path))
 
 
 def _repository(path: str) -> str | None:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ohmo.permissions.patterns import ANY, SOME, known
 from ohmo.permissions.shell import Simple
@@ -33,8 +34,8 @@ class Judged:
 
     @property
     def folders(self) -> frozenset[str]:
-        """Those of the files: bash opens them for a wildcard."""
-        return frozenset(map(os.path.dirname, self.files))
+        """Those in which the files lie: bash opens them for a wildcard."""
+        return frozenset(str(folder) for file in self.files for folder in Path(file).parents)
 
     def knows(self, argv: Sequence[str]) -> bool:
         """Whether these words of a started program were judged."""

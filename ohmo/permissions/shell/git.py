@@ -50,7 +50,7 @@ count-objects | -vH --verbose --human-readable
 show-ref      | -dhqs --head --heads --tags --verify --hash? --abbrev? --dereference --quiet
 for-each-ref  | --count: --sort: --format: --points-at: --merged? --no-merged? --contains?
 check-ignore  | -vqn --verbose --quiet --no-index --non-matching
-grep          | -acEeFGhHiIlLnopPqvwWz -e: -f@ -A: -B: -C: -m: -# --count --files-with-matches
+grep          | -acEeFGhHiIlLnopPqvwWz -e: -A: -B: -C: -m: -# --count --files-with-matches
               |   --files-without-match --ignore-case --line-number --word-regexp --break --heading
               |   --extended-regexp --fixed-strings --perl-regexp --basic-regexp --name-only
               |   --only-matching --invert-match --cached --max-depth: --show-function --all-match
@@ -120,13 +120,12 @@ def git_reading(command: Simple) -> Reading | None:
         return None
     if any("%G" in value or "signature" in value for _, value in parsed.options):
         return None  # runs gpg
-    if verb == "grep" and not parsed.has("-e", "-f"):
+    if verb == "grep" and not parsed.has("-e"):
         operands = operands[1:]
     paths = [path for each in operands for path in _paths(each)]
-    files = parsed.values("-f")
     kind = "trees" if verb == "grep" else "names"
     below = [path if path[:1] == "/" or folder == "." else f"{folder}/{path}" for path in paths]
-    return Reading(kind, (folder, *below, *files), repository=folder)
+    return Reading(kind, (folder, *below), repository=folder)
 
 
 def _shows(verb: str, words: tuple[str, ...], parsed: Given) -> bool:

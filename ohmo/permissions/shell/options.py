@@ -8,8 +8,8 @@ from typing import Literal
 
 from channels.record import record
 
-Kind = Literal["", ":", "?", "@"]
-"""A flag; an option with a value; with one that is attached or missing; with a file that is read."""
+Kind = Literal["", ":", "?"]
+"""A flag; an option with a value; with one that is attached or missing."""
 
 
 @record
@@ -37,10 +37,10 @@ class Given:
 
 def options_of(text: str) -> Options:
     """Reads a row: ``-abc`` three flags, ``-n:`` with a value, ``-u?`` perhaps with one attached,
-    ``-vf@`` a flag and an option with a file that is read, ``-#`` a number."""
+    ``-vn:`` a flag and an option with a value, ``-#`` a number."""
     kinds: dict[str, Kind] = {}
     for token in text.split():
-        name = token.rstrip(":?@")
+        name = token.rstrip(":?")
         kind: Kind = token[len(name) :]  # pyright: ignore[reportAssignmentType]
         if name.startswith("--"):
             kinds[name] = kind
@@ -72,7 +72,7 @@ def given(options: Options, words: Sequence[str], start: int = 1) -> Given | Non
                 if kind is None or (kind == "" and attached is not None):
                     return None
                 value = attached or ""
-                if kind in (":", "@") and attached is None:
+                if kind == ":" and attached is None:
                     if at == len(words):
                         return None
                     value = words[at]

@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from ohmo.permissions.expand import TooWide, matching_names
+from ohmo.permissions.looked import real
 from ohmo.permissions.patterns import word_set
 from ohmo.permissions.shell.script import Redirect, Simple
 
@@ -164,7 +165,8 @@ class _Reader:
         return [Redirect("read" if sign == "<" else "write", target)]
 
     def _word(self) -> str | list[str]:
-        """One word, or the names that its wildcards match now."""
+        """One word; of one with wildcards the names that they match now, or it alone: the folder in
+        which bash looks for names is read."""
         start = self._at
         parts: list[str] = []
         wild = False
@@ -176,8 +178,8 @@ class _Reader:
         if not raw or (raw.isdecimal() and self._text[self._at : self._at + 1] in ("<", ">")):
             _no(repr(self._text[start : start + 20]))
         pattern = "".join(parts)
-        names = self._names(pattern) if wild else []
-        return names or re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
+        plain = re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
+        return (self._names(pattern) or [plain]) if wild else plain
 
     def _part(self, *, first: bool) -> tuple[str, bool]:
         """A piece of a word, and whether it is a wildcard."""
@@ -237,9 +239,9 @@ class _Reader:
         goal = f"{command.cwds[0]}/{command.words[1]}"
         if command.words[1].startswith("/"):
             goal = command.words[1]
-        if os.path.realpath(os.path.normpath(goal)) != os.path.realpath(goal):
+        if real(os.path.normpath(goal)) != real(goal):
             _no("a cd through a link and back")
-        return os.path.realpath(goal)
+        return real(goal)
 
 
 def _no(what: str) -> NoReturn:

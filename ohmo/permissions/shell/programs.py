@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from ohmo.permissions.looked import real
+
 _MACHINE_CODE = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa\xcf")  # also macOS
 
 
@@ -17,7 +19,7 @@ def program_at(name: str, path: str) -> str | None:
             return None
         file = f"{folder}/{name}"
         if os.path.isfile(file) and os.access(file, os.X_OK):  # noqa: PTH113 - text
-            return os.path.realpath(file)
+            return real(file)
     return None
 
 

@@ -61,7 +61,7 @@ diff       | files   | -abBcdeEinNpqstTuwyZ -U: -C: -W: --unified? --context? --
            |         |   --ignore-space-change --ignore-blank-lines --ignore-case --label: --text
            |         |   --report-identical-files --strip-trailing-cr --minimal --new-file
 iconv      | files   | -cs -f: -t: --from-code: --to-code:
-grep       | pattern | -abcEFGhHiIlLnoPqrsTUvwxyzZ -e: -f@ -m: -A: -B: -C: -# --regexp: --file@
+grep       | pattern | -abcEFGhHiIlLnoPqrsTUvwxyzZ -e: -m: -A: -B: -C: -# --regexp:
            |         |   --recursive --include: --exclude: --exclude-dir: --color? --colour? --count
            |         |   --ignore-case --no-ignore-case --line-number --files-with-matches
            |         |   --files-without-match --only-matching --word-regexp --line-regexp
@@ -69,8 +69,8 @@ grep       | pattern | -abcEFGhHiIlLnoPqrsTUvwxyzZ -e: -f@ -m: -A: -B: -C: -# --
            |         |   --perl-regexp --no-messages --quiet --silent --max-count: --text --null
            |         |   --after-context: --before-context: --context: --with-filename
            |         |   --no-filename --byte-offset --binary-files: --label: --initial-tab
-rg .       | pattern | -acFhHiIlnNoPpqsSuUvwx0. -e: -f@ -g: -t: -T: -A: -B: -C: -m: -M: -d: -j: -r:
-           |         |   -E: --regexp: --file@ --glob: --iglob: --type: --type-not: --type-list
+rg .       | pattern | -acFhHiIlnNoPpqsSuUvwx0. -e: -g: -t: -T: -A: -B: -C: -m: -M: -d: -j: -r:
+           |         |   -E: --regexp: --glob: --iglob: --type: --type-not: --type-list
            |         |   --after-context: --before-context: --context: --max-count: --max-columns:
            |         |   --max-depth: --files --files-with-matches --files-without-match --count
            |         |   --count-matches --hidden --no-ignore --no-ignore-vcs --no-config --json
@@ -212,12 +212,11 @@ def _of_row(row: _Row, options: Given, command: Simple) -> Reading | None:
     words = command.words
     operands = list(options.operands)
     kind = row.operands
-    extra = [value for name, value in options.options if row.options.kinds.get(name) == "@"]
     if kind in ("text", "none"):
         return Reading("names") if kind == "text" or not operands else None
     if kind in ("pattern", "sed", "awk", "jq"):
         scripts = options.values("-e", "--regexp", "--expression") if kind in ("pattern", "sed") else []
-        if not (scripts or extra or options.has("--files", "--type-list")):
+        if not (scripts or options.has("--files", "--type-list")):
             if not operands or operands[0] in command.found:
                 return None
             scripts = [words[operands.pop(0)]]
@@ -232,9 +231,9 @@ def _of_row(row: _Row, options: Given, command: Simple) -> Reading | None:
     if not paths and (row.here or (kind == "pattern" and deep)):
         paths = ["."]
     if kind == "names":
-        return Reading("names", (*paths, *extra))
+        return Reading("names", tuple(paths))
     hidden = words[0] != "rg" or options.has("-.", "--hidden", "-u", "--unrestricted", "--no-ignore")
-    return Reading("trees" if kind == "pattern" and deep else "files", (*paths, *extra), hidden)
+    return Reading("trees" if kind == "pattern" and deep else "files", tuple(paths), hidden)
 
 
 _SCRIPTS: dict[str, Callable[[str], bool]] = {"sed": sed_only_prints, "awk": awk_only_prints, "jq": jq_only_reads}

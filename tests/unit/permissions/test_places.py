@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 import unicodedata
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -142,6 +144,7 @@ def test_a_hard_link_to_a_closed_file_is_that_file(ways: House) -> None:
 BOUND = """
 import sys
 from pathlib import Path
+from typing import Any
 from ohmo.permissions.paths import SensitivePaths
 seen = SensitivePaths(Path("/nobody"), Path(sys.argv[1]))
 print(*(seen.twins().at(path).name for path in sys.argv[2:]))
@@ -367,12 +370,26 @@ def test_the_folder_of_the_turn_is_inside_too(house: House, elsewhere: Path) -> 
 
 
 def test_what_cannot_be_looked_at_is_judged_all_the_same(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``Path`` raises where the system says no; a judgement never does."""
+    """``/proc/1/root`` of another user: realpath(3) and ``Path`` raise there, a judgement never does."""
+    readlink, lstat, stat = os.readlink, os.lstat, os.stat
 
-    def refuse(*_args: object, **_named: object) -> None:
-        raise PermissionError(13, "Permission denied")
+    def guarded(call: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(path: Any, *more: Any, **named: Any) -> Any:
+            if str(path).startswith("/proc/1/"):
+                raise PermissionError(13, "Permission denied", path)
+            return call(path, *more, **named)
 
-    monkeypatch.setattr("pathlib.Path.stat", refuse)
-    for command in ("ls > x /proc/1/root/", "cat /proc/1/root/x", "git -C /proc/1/root status", "cat src"):
+        return asked
+
+    monkeypatch.setattr(os, "readlink", guarded(readlink))
+    monkeypatch.setattr(os, "stat", guarded(stat))
+    monkeypatch.setattr(os, "lstat", lambda path, **named: stat("/bin/sh") if str(path) == "/proc/1/root" else lstat(path, **named))
+    for command in (
+        "ls > x /proc/1/root/",
+        "cat /proc/1/root/x",
+        "git -C /proc/1/root status",
+        "cd /proc/1/root && ls",
+        "cp a /proc/1/root/",
+    ):
         assert house.bash(command).verdict != "allow"
-    assert judged(house, "Read", "/proc/1/cwd/x").verdict != "allow"
+    assert judged(house, "Read", "/proc/1/root/x").verdict != "allow"
