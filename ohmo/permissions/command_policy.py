@@ -212,16 +212,33 @@ class CommandPolicy:
         outside: list[str] = []
         twins = self._sensitive.twins()
         for simple in script.plain:
+            beyond: list[str] = []
             opened = reading(simple)
-            why = self._why_not_free(simple, opened, context, outside, twins)
-            if why:
-                by_rule = self._by_rule(simple, layers, context)
-                if by_rule is None:
-                    return by_mode(context, why)
+            closed = self._closed(simple, opened, twins) if opened is not None else ""
+            if closed:
+                return Ruling("ask", "sensitive", "", closed, remember=False)
+            why = self._why_not_free(simple, opened, context, beyond)
+            ruled = self._by_rule(simple, layers, context) if why or beyond else None
+            if why and ruled is None:
+                return by_mode(context, why)
+            if ruled is None:
+                outside += beyond
+            by_rule = by_rule or ruled
         asked = self._outside(outside, granted, context)
         return asked or by_rule or Ruling("allow", "mode", f"{context.mode}, read-only")
 
-    def _why_not_free(self, simple: Simple, opened: Reading | None, context: CallContext, outside: list[str], twins: Twins) -> str:
+    def _closed(self, simple: Simple, opened: Reading, twins: Twins) -> str:
+        """What a command that only reads would read of sensitive files that its words do not name;
+        no rule covers that."""
+        for path in dict.fromkeys(path for cwd in simple.cwds for path in _paths(simple, opened, cwd)):
+            if twins.at(path) is Touch.INSIDE:
+                return f"{path} is a sensitive file under another name"
+            found = first_sensitive(path, self._sensitive, twins, hidden=opened.hidden) if opened.kind == "trees" else ""
+            if found:
+                return f"{found} is below {path}"
+        return ""
+
+    def _why_not_free(self, simple: Simple, opened: Reading | None, context: CallContext, outside: list[str]) -> str:
         """Why the command is more than reading; "" when it is not. ``outside`` gains the paths it
         would read outside the workspace."""
         if opened is None:
@@ -232,36 +249,21 @@ class CommandPolicy:
             program = program_at(simple.words[0], self._shell.path)
             if program is None or self._reach.holds(program, context) or not is_machine_code(program):
                 return f"{simple.words[0]} is not the system's program of that name"
-        redirected = (each.target for each in simple.redirects if each.kind == "read")
-        globbed = (simple.words[at] for at in simple.found)
-        paths = dict.fromkeys((*opened.paths, *redirected, *globbed))
         for cwd in simple.cwds:
-            for word in paths:
-                if word == "/dev/null":
-                    continue
-                path = real(word if word.startswith("/") else f"{cwd}/{word}")
-                problem = self._why_closed(path, opened, twins)
-                if problem:
-                    return problem
+            for path in _paths(simple, opened, cwd):
+                if path.startswith("/dev/"):
+                    return f"{path} is a device"
+                if opened.kind == "files" and os.path.isdir(path):  # noqa: PTH112 - Path raises for what cannot be looked at
+                    return f"{path} is a folder"
                 if self._reach.outside(path, context):
                     outside.append(path)
+            listed = (real(word if word.startswith("/") else f"{cwd}/{word}") for word in simple.listed)
+            outside += [path for path in listed if self._reach.outside(path, context)]
             if opened.repository is not None:
                 problem = self._why_no_git(f"{cwd}/{opened.repository}", context, outside)
                 if problem:
                     return problem
         return ""
-
-    def _why_closed(self, path: str, opened: Reading, twins: Twins) -> str:
-        if path.startswith("/dev/"):
-            return f"{path} is a device"
-        if twins.at(path) is Touch.INSIDE:
-            return f"{path} is a sensitive file under another name"
-        if opened.kind == "files" and os.path.isdir(path):  # noqa: PTH112 - Path raises for what cannot be looked at
-            return f"{path} is a folder"
-        if opened.kind != "trees":
-            return ""
-        found = first_sensitive(path, self._sensitive, twins, hidden=opened.hidden)
-        return f"{found} is below {path}" if found else ""
 
     def _why_no_git(self, folder: str, context: CallContext, outside: list[str]) -> str:
         found = repository_at(real(folder)) if os.path.isdir(folder) else None  # noqa: PTH112 - as above
@@ -302,6 +304,14 @@ class CommandPolicy:
     def _may_write(simple: Simple, target: str, rules: Sequence[Rule]) -> bool:
         paths = [real(target if target.startswith("/") else f"{cwd}/{target}") for cwd in simple.cwds]
         return all(any(path_matches(rule, "write", "Write", path) for rule in rules) for path in paths)
+
+
+def _paths(simple: Simple, opened: Reading, cwd: str) -> list[str]:
+    """Resolved: operands, what is redirected from, and what wildcards became."""
+    redirected = (each.target for each in simple.redirects if each.kind == "read")
+    globbed = (simple.words[at] for at in simple.found)
+    words = dict.fromkeys((*opened.paths, *redirected, *globbed))
+    return [real(word if word.startswith("/") else f"{cwd}/{word}") for word in words if word != "/dev/null"]
 
 
 def _only_read(simple: Simple, word: str) -> bool:

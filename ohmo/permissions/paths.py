@@ -19,6 +19,7 @@ from ohmo.permissions.twins import Twins
 _LONGEST = 8192  # characters; no kernel opens a longer path (PATH_MAX is 4096), and to look for it takes long
 _BARE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _EVERYWHERE = frozenset({"root", "home", "users", "tmp"})  # folders that tell nothing about a place below them
+_PROCESS = re.compile(r"/proc/(?:self|thread-self|\d+)(?:/task(?:/\d+)?)?")  # holds environ, mem, fd
 _SHOWN = f"/(?:{'|'.join(PAGES)})(?![\\w.-])"
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/\d|stdin|stdout|stderr|null|zero|u?random|tty)")  # the command's own, or harmless
 
@@ -201,7 +202,8 @@ class SensitivePaths:
         there = folded(resolved)
         if resolved != straight:
             touch = max(touch, self._named(resolved))
-        return max(touch, Touch.ABOVE) if there in self._above or plain in self._above else touch
+        above = there in self._above or plain in self._above or _PROCESS.fullmatch(there) is not None
+        return max(touch, Touch.ABOVE) if above else touch
 
     def _touch_globbed(self, whole: str) -> Touch:
         """What the shell would find on the disk now."""

@@ -104,7 +104,7 @@ class Box:
 
     def _order(self, at: int, job: Job, traced: bool, log: bool, seconds: float) -> str:
         env = dict(job.env)
-        order = {"id": at, "command": job.command, "cwd": str(job.cwd), "env": env, "seconds": seconds}
+        order: dict[str, Any] = {"id": at, "command": job.command, "cwd": str(job.cwd), "env": env, "seconds": seconds}
         order["tracer"] = TRACER if traced else []
         if log:
             order["log"] = True

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ohmo.permissions.looked import real
 from ohmo.permissions.patterns import ANY, SOME, known
 from ohmo.permissions.shell import Simple
 from tests.unit.permissions.attack_scenes import Scene
@@ -59,7 +60,7 @@ def judged(command: str, scene: Scene) -> Judged:
     }
     redirected = any(redirect.target != "/dev/null" for simple in commands for redirect in simple.redirects)
     argv = tuple(simple.words for simple in commands)
-    found = Judged(argv, frozenset(files), os.path.realpath(folder), redirected)
+    found = Judged(argv, frozenset(files), real(folder), redirected)
     # git works in the whole repository, wherever in it it stands
     return replace(found, folder=str(scene.work)) if "git" in found.programs else found
 
@@ -80,7 +81,7 @@ def _files(word: str, cwd: str) -> Iterator[str]:
     """What a word would name as an operand, ``--option=word`` too."""
     named = word.partition("=")[2] if word.startswith("-") and "=" in word else word
     if known(named):
-        yield os.path.realpath(os.path.join(cwd, named))
+        yield real(os.path.join(cwd, named))
         return
     for found in glob.glob(os.path.join(cwd, named.replace(SOME, "*").replace(ANY, "*"))):
-        yield os.path.realpath(found)
+        yield real(found)

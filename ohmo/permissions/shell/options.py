@@ -77,6 +77,8 @@ def given(options: Options, words: Sequence[str], start: int = 1) -> Given | Non
                         return None
                     value = words[at]
                     at += 1
+                    if re.match(r"-(?!\d*$)", value):
+                        return None  # what looks like an option is not taken for a value
                 found.append((name, value))
     return Given(tuple(found), tuple(operands))
 

@@ -72,7 +72,7 @@ class _Reader:
         self._cwds = (cwd,)
         self._at = 0
         self._left = _MOST_NAMES
-        self._globbed = False
+        self._listed: list[str] = []
         self._goes_on_after_failure = False
 
     def commands(self) -> tuple[Simple, ...]:
@@ -95,7 +95,7 @@ class _Reader:
         if not found:
             _no("no command")
         if self._goes_on_after_failure:
-            if len(self._cwds) > 1 and self._globbed:
+            if len(self._cwds) > 1 and any(each.listed for each in found):
                 _no("wildcards in a folder that is only known when it runs")
             return tuple(found)
         return tuple(replace(each, cwds=each.cwds[-1:]) for each in found)
@@ -125,6 +125,7 @@ class _Reader:
 
     def _command(self, *, piped: bool) -> Simple:
         words: list[str] = []
+        self._listed = []
         found: set[int] = set()
         redirects: list[Redirect] = []
         while True:
@@ -147,7 +148,14 @@ class _Reader:
             _no("a place without a command")
         if 0 in found or not _PROGRAM.fullmatch(words[0]) or words[0] in _NO_PROGRAM:
             _no(f"{words[0][:80]!r} where a program stands")
-        return Simple(tuple(words), self._cwds, redirects=tuple(redirects), stdin="pipe" if piped else "", found=frozenset(found))
+        return Simple(
+            tuple(words),
+            self._cwds,
+            redirects=tuple(redirects),
+            stdin="pipe" if piped else "",
+            found=frozenset(found),
+            listed=tuple(self._listed),
+        )
 
     def _redirect(self, operator: re.Match[str]) -> list[Redirect]:
         self._at = operator.end()
@@ -220,7 +228,10 @@ class _Reader:
 
     def _names(self, pattern: str) -> list[str]:
         """bash(1), "Pathname Expansion"; [] when nothing matches and the word stays as it is."""
-        self._globbed = True
+        folder, slash, _ = re.split(r"(?<!\\)[*?]", pattern, maxsplit=1)[0].rpartition("/")
+        self._listed.append(folder or slash or ".")
+        if pattern.startswith(("/proc", "/dev", "/sys")):
+            _no("wildcards in a folder that changes by itself")
         try:
             names = matching_names(pattern, self._cwds[-1], self._left)
         except TooWide:

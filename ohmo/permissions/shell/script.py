@@ -20,7 +20,8 @@ class Simple:
     """One simple command. ``words`` may hold the wildcards of ``patterns``. ``cwds``: where it may run
     (a failed ``cd`` is possible), the likeliest last. ``assigned``: variables set for it alone.
     ``stdin``: "text" when a here-document that is judged on its own, "pipe", or "" for none.
-    ``opaque``: why nobody can say what it runs. ``found``: positions of words that wildcards became."""
+    ``opaque``: why nobody can say what it runs. ``found``: positions of words that wildcards became;
+    ``listed``: folders in which bash looks for these names."""
 
     words: tuple[str, ...]
     cwds: tuple[str, ...]
@@ -29,6 +30,7 @@ class Simple:
     stdin: Literal["", "pipe", "text"] = ""
     opaque: str = ""
     found: frozenset[int] = frozenset()
+    listed: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -393,3 +393,16 @@ def test_what_cannot_be_looked_at_is_judged_all_the_same(house: House, monkeypat
     ):
         assert house.bash(command).verdict != "allow"
     assert judged(house, "Read", "/proc/1/root/x").verdict != "allow"
+
+
+def test_a_command_that_reads_outside_asks_once_per_folder_and_a_rule_for_it_is_enough(house: House, elsewhere: Path) -> None:
+    file = elsewhere / "deep" / "a.txt"
+    asked = house.bash(f"cat {file} | wc -l")
+    assert (asked.verdict, asked.layer, asked.suggests) == ("ask", "mode", f"Read({elsewhere}/deep/**)")
+    grant = Grant("g", "*", asked.suggests, "ada", datetime(2026, 1, 1, tzinfo=UTC))
+    assert house.bash(f"cat {file}", grants=[grant]).verdict == "allow"
+    assert house.bash(f"cat {file}", "plan", grants=[grant]).verdict == "allow"
+    assert house.bash(f"cat {elsewhere}/b.txt", grants=[grant]).verdict == "ask"
+    assert house.bash(f"cat {file}", allow=["Bash(cat:*)"]).layer == "allow"
+    assert house.bash(f"cat {house.home}/.netrc", allow=["Bash(cat:*)"]).verdict == "deny"
+    assert house.bash(f"cd {elsewhere}/deep && ls").verdict == "ask"
