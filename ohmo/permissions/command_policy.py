@@ -221,7 +221,7 @@ class CommandPolicy:
             ruled = self._by_rule(simple, layers, context) if why or beyond else None
             if why and ruled is None:
                 return by_mode(context, why)
-            if ruled is None:
+            if ruled is None or "*" in ruled.rule:  # a wildcard leads nowhere else
                 outside += beyond
             by_rule = by_rule or ruled
         asked = self._outside(outside, granted, context)

@@ -403,6 +403,7 @@ def test_a_command_that_reads_outside_asks_once_per_folder_and_a_rule_for_it_is_
     assert house.bash(f"cat {file}", grants=[grant]).verdict == "allow"
     assert house.bash(f"cat {file}", "plan", grants=[grant]).verdict == "allow"
     assert house.bash(f"cat {elsewhere}/b.txt", grants=[grant]).verdict == "ask"
-    assert house.bash(f"cat {file}", allow=["Bash(cat:*)"]).layer == "allow"
+    assert house.bash(f"cat {file}", allow=["Bash(cat:*)"]).verdict == "ask"
+    assert house.bash(f"cat {file} | wc -l", allow=[f"Bash(cat {file})"]).layer == "allow"
     assert house.bash(f"cat {house.home}/.netrc", allow=["Bash(cat:*)"]).verdict == "deny"
     assert house.bash(f"cd {elsewhere}/deep && ls").verdict == "ask"
