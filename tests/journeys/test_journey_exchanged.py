@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,12 +23,12 @@ def told(life: World) -> str:
 
 def exchanging(life: World, aside: str) -> Callable[[str], None]:
     """Between the judgement and the tool: the folder ``notes`` becomes a link."""
-    work = life.folder / "work"
+    work = life.work
 
     def swap(name: str) -> None:
         if name == "tool.running" and not (work / "notes").is_symlink():
             (work / "notes").rename(work / "moved")
-            (work / "notes").symlink_to(life.folder / aside)
+            (work / "notes").symlink_to(life.folder.parent / aside)
 
     return swap
 
@@ -52,17 +51,18 @@ async def test_a_folder_that_becomes_a_link_after_the_judgement_leads_nowhere(
     life = world(Says("", calls=((tool, given),)), "Done.", config="permissions: {allow: ['Edit(./**)', Brief]}\n")
     life = replace(life, failpoint=exchanging(life, "elsewhere"))
     for name, text in (("work/notes", "plain needle"), ("elsewhere", CANARY)):
-        (life.folder / name).mkdir(parents=True)
-        (life.folder / name / "a.txt").write_text(text)
-    (life.folder / "elsewhere" / "CANARY.txt").touch()
+        (life.folder.parent / name).mkdir(parents=True)
+        (life.folder.parent / name / "a.txt").write_text(text)
+    elsewhere = life.folder.parent / "elsewhere"
+    (elsewhere / "CANARY.txt").touch()
     async with house(life):
         await life.platform.says("have a look")
         await life.hears("Done.")
-    assert (life.folder / "work" / "notes").is_symlink()
+    assert (life.work / "notes").is_symlink()
     assert "CANARY" not in told(life)
     assert "exchanged after the call was judged" in told(life)
-    assert (life.folder / "elsewhere" / "a.txt").read_text() == CANARY
-    assert sorted(path.name for path in (life.folder / "elsewhere").iterdir()) == ["CANARY.txt", "a.txt"]
+    assert (elsewhere / "a.txt").read_text() == CANARY
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["CANARY.txt", "a.txt"]
 
 
 @pytest.mark.parametrize("pattern", ["needle", "need.*"])
@@ -70,8 +70,8 @@ async def test_a_search_leaves_out_what_is_denied_and_asks_nobody(world: Callabl
     calls = (("Grep", {"pattern": pattern, "output_mode": "content"}), ("Glob", {"pattern": "*.txt"}))
     life = world(Says("", calls=calls), "Done.", config="permissions: {deny: ['Read(./private/**)', 'Read(*.log)']}\n")
     for name, text in (("private/diary.txt", CANARY), ("x.log", CANARY), ("plain.txt", "plain needle")):
-        (life.folder / "work" / name).parent.mkdir(parents=True, exist_ok=True)
-        (life.folder / "work" / name).write_text(text)
+        (life.work / name).parent.mkdir(parents=True, exist_ok=True)
+        (life.work / name).write_text(text)
     async with house(life):
         await life.platform.says("search")
         await life.hears("Done.")
@@ -81,11 +81,13 @@ async def test_a_search_leaves_out_what_is_denied_and_asks_nobody(world: Callabl
 
 async def test_no_second_name_no_pipe_and_no_descriptor_is_opened(world: Callable[..., World]) -> None:
     names = ("twin.txt", "pipe", "/dev/fd/3", "/proc/self/fd/3", "/dev/stdin", "/proc/self/task/1/fd/3", "/dev/zero")
-    life = world(Says("", calls=tuple(("Read", {"file_path": name}) for name in names)), "Done.")
-    work = life.folder / "work"
+    life = world(
+        Says("", calls=tuple(("Read", {"file_path": name}) for name in names)), "Done.", config="permissions: {read_outside: allow}\n"
+    )
+    work = life.work
     work.mkdir(parents=True)
-    (life.folder / ".netrc").write_text(CANARY)
-    (work / "twin.txt").hardlink_to(life.folder / ".netrc")
+    (life.folder.parent / ".netrc").write_text(CANARY)
+    (work / "twin.txt").hardlink_to(life.folder.parent / ".netrc")
     os.mkfifo(work / "pipe")
     async with house(life):
         await life.platform.says("read them")
@@ -94,14 +96,14 @@ async def test_no_second_name_no_pipe_and_no_descriptor_is_opened(world: Callabl
     assert "CANARY" not in steps
     assert steps.count("error=True") == len(names)
     assert steps.count("is an open descriptor of this process") == 4
-    assert "maybe under another name" in steps
+    assert "twin.txt holds credentials" in steps
     assert steps.count("device, pipe or socket") == 2
 
 
 @pytest.mark.parametrize("moved", [False, True])
 async def test_an_approval_counts_for_the_file_that_stood_on_the_card(world: Callable[..., World], *, moved: bool) -> None:
     life = world(Says("", calls=(("Write", {"file_path": "link.txt", "content": "written"}),)), "Done.")
-    work: Path = life.folder / "work"
+    work = life.work
     work.mkdir(parents=True)
     (work / "one.txt").write_text("one")
     (work / "two.txt").write_text("two")
