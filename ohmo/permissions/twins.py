@@ -1,4 +1,5 @@
-"""Finds what is sensitive behind another name: a hard link (link(2)) is the file itself, a bound folder (mount(2)) the folder, and no path tells."""
+"""Finds what is sensitive behind another name that no path tells: a hard link (link(2)) is the file
+itself, a bound folder (mount(2)) the folder."""
 
 from __future__ import annotations
 

@@ -222,3 +222,13 @@ def test_more_sensitive_places_can_be_added_but_none_removed(house: House, tmp_p
     assert more.touch(str(house.home / "diary" / "x"), "/") is Touch.INSIDE
     assert more.touch("key.pem", str(tmp_path)) is Touch.INSIDE
     assert more.touch(str(house.home / ".ssh" / "x"), "/") is Touch.INSIDE
+
+
+@pytest.mark.parametrize("secret", [".netrc", ".ssh/id_rsa", ".ohmo/run/token"])
+def test_a_command_reads_no_sensitive_file_by_its_second_name_unasked(house: House, secret: str) -> None:
+    (house.work / "src" / "second.py").hardlink_to(house.work / "a.py")
+    commands = ("cat src/twin.py", "head < src/twin.py", "cat src/*.py", "grep -rn x src", "grep -rn x .")
+    assert {house.bash(command).verdict for command in commands[2:]} == {"allow"}
+    (house.work / "src" / "twin.py").hardlink_to(house.home / secret)
+    assert {house.bash(command).verdict for command in commands} <= {"ask", "deny"}
+    assert house.bash("cat src/second.py").verdict == "allow"

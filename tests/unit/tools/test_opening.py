@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 import time
 from contextlib import closing
@@ -196,6 +198,46 @@ def test_a_look_for_a_second_name_is_bounded_and_begins_at_the_top(tmp_path: Pat
     began = time.process_time()
     assert twins.sensitive(twin.stat())
     assert time.process_time() - began < 2
+
+
+BOUND = """
+import sys
+from pathlib import Path
+from ohmo.contracts.tool import Judged
+from ohmo.permissions.paths import SensitivePaths
+from ohmo.tools.answers import Trouble
+from ohmo.tools.search.walk import walk
+from ohmo.tools.workbench import Workbench
+work = Path(sys.argv[2])
+bench = Workbench(Path("/nowhere"), SensitivePaths(Path("/nobody"), Path(sys.argv[1])))
+opening = bench.opening(Judged())
+print(*walk(work, opening))
+for name in ("whole/config.yaml", "part/token", "config", "whole/spill/page", "plain"):
+    try:
+        print(opening.content(work / name, 100)[0].decode())
+    except Trouble:
+        print("refused")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="only root binds (mount(2))")
+def test_what_is_bound_elsewhere_of_the_agents_home_is_neither_listed_nor_opened(tmp_path: Path) -> None:
+    own, work = tmp_path / ".ohmo", tmp_path / "work"
+    for folder in (own / "run", own / "spill", work / "whole", work / "part"):
+        folder.mkdir(parents=True)
+    for name in ("run/token", "config.yaml", "spill/page"):
+        (own / name).write_text(name)
+    (work / "config").touch()
+    (work / "plain").write_text("plain")
+    pairs = ((own, "whole"), (own / "run", "part"), (own / "config.yaml", "config"))
+    binds = " && ".join(f"mount --bind {there} {work / name}" for there, name in pairs)
+    seen = subprocess.run(
+        ["unshare", "-m", "sh", "-c", f'{binds} || exit 77; exec "$@"', "sh", sys.executable, "-c", BOUND, str(own), str(work)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if seen.returncode == 77 or "unshare" in seen.stderr:
+        pytest.skip(f"this machine binds no folders: {seen.stderr}")
+    assert seen.stdout.splitlines() == ["config plain", "refused", "refused", "refused", "spill/page", "plain"], seen.stderr
 
 
 def test_a_file_with_one_name_costs_no_look(tmp_path: Path) -> None:
