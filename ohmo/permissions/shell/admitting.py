@@ -28,7 +28,7 @@ _PYTEST = """-qvxslh -k: -m: -n: -r: --quiet --verbose --exitfirst --lf --ff --l
     --failed-first --maxfail: --durations: --collect-only --co --no-header --no-summary --stepwise
     --color: --cov? --no-cov --markers --fixtures --strict-markers --disable-warnings --timeout:"""
 _LOOK = "-aAqlnf -n: -o: --all --tail: --since: --no-pager --output: --format: --filter: --no-trunc"
-_GH = """-L: -R: -b: -s: -w: -l: --limit: --repo: --branch: --status: --state: --workflow: --label:
+_GH = """-L: -R: -b: -s: -l: --limit: --repo: --branch: --status: --state: --workflow: --label:
     --json: --log --log-failed --exit-status --comments --job: --author: --event:"""
 # words that a rule has to name | options that it admits beside them
 _TABLE = f"""
@@ -72,7 +72,7 @@ yarn install     | {_NPM}
 bun test         | {_NPM}
 bun run          | {_NPM}
 bun install      | {_NPM}
-make             | -knsBiqrw -j? -l: --keep-going --dry-run --just-print --silent --always-make
+make             | -knsBiqrw -j? -l? --keep-going --dry-run --just-print --silent --always-make
                  |   --ignore-errors --question --no-print-directory --jobs? --trace
 go build         | {_GO}
 go test          | {_GO}
@@ -250,7 +250,7 @@ def _by_row(row: tuple[str, ...], words: tuple[str, ...], free: tuple[int, ...])
     if start > len(row) and options.kinds.get(before) == ":":  # the rule ends with `-m`
         start += 1
     tail = [f"-{word}" if row[0] in _GO_LIKE and re.match(r"-\w", word) else word for word in words[start:]]
-    parsed = given(options, tail, 0)
+    parsed = given(options, tail, 0, getopt=False)
     if parsed is None:
         return False
     form = _TARGET if row[0] == "make" else _OPERAND

@@ -66,6 +66,7 @@ version       | --build-options
 """
 _FIRST = {"remote": ("get-url",), "stash": ("list", "show"), "worktree": ("list",), "reflog": ("show",)}
 _BARE = ("remote", "reflog")  # verbs that show something also without a word behind them
+_SIGNATURE = re.compile(r"%[-+ ]*G|signature")
 _LISTS = ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 _CONFIG_KEY = re.compile(r"(?:user|core|init|branch|remote|push|pull)\.[\w./-]+")
 _CONFIG_FORMS = (("--get",), ("get",), ("--get-all",), ())
@@ -112,13 +113,13 @@ def git_reading(command: Simple) -> Reading | None:
         return Reading("names", (folder,)) if reads_setting(words[at + 1 :]) else None
     options = _options().get(verb)
     rest = words[at + 1 :]
-    parsed = given(options, rest, 0) if options is not None else None
+    parsed = given(options, rest, 0, getopt=False) if options is not None else None
     if parsed is None or not _shows(verb, rest, parsed):
         return None
     operands = [rest[each] for each in parsed.operands]
     if any(each.startswith(":") and not each.startswith((":!", ":^")) for each in operands):
         return None
-    if any("%G" in value or "signature" in value for _, value in parsed.options):
+    if any(_SIGNATURE.search(value) for _, value in parsed.options):
         return None  # runs gpg
     if verb == "grep" and not parsed.has("-e"):
         operands = operands[1:]

@@ -143,7 +143,10 @@ _TESTS = word_set(
     """-b -c -d -e -f -G -h -L -N -O -p -r -s -S -w -x -n -z -a -o -eq -ne -lt -le -gt -ge -nt -ot
         -ef"""
 )
-_DATE = re.compile(r"\+.*|-u|-R|-I\w*|--utc|--rfc-email|--(?:iso-8601|rfc-3339|date)=.*", re.DOTALL)
+_WHEN = re.compile(r"[\w @:.,/+-]*")  # TZ="..." would name a file
+_DATE = re.compile(
+    rf"\+.*|-u|-R|-I\w*|--utc|--rfc-email|--(?:iso-8601|rfc-3339)=\w+|--date={_WHEN.pattern}", re.DOTALL
+)
 _COLUMN = "pid|ppid|pgid|user|uid|comm|args|cmd|command|%cpu|%mem|pcpu|pmem|etimes?|time|rss|vsz|stat|state|tty|nlwp|start|lstart"
 _PS = re.compile(rf"aux?w?w?f?|axu?w?w?f?|-[eAfFlwxHT]+|--forest|--no-headers|--sort=[-+]?(?:{_COLUMN})")
 _PS_VALUE = {
@@ -204,7 +207,7 @@ def reading(command: Simple) -> Reading | None:
     row = _rows().get(name)
     if row is None:
         return None
-    options = given(row.options, words)
+    options = given(row.options, words, getopt=name != "tree")
     return _of_row(row, options, command) if options is not None else None
 
 
@@ -226,8 +229,13 @@ def _of_row(row: _Row, options: Given, command: Simple) -> Reading | None:
         return None  # what stands behind the first is written, also when it looks like an option
     paths = [words[at] for at in operands if words[at] != "-"]
     deep = words[0] == "rg" or options.has("-r", "--recursive")
-    if any(path.startswith("@") for path in paths):
+    told = words[1:] if words[0] == "strings" else paths
+    if any(word.startswith("@") for word in told):
         return None  # a file of options (binutils)
+    if words[0] == "tree" and not all(map(_TREE.fullmatch, words[1:])):
+        return None
+    if words[0] == "iconv" and not all(_CHARSET.fullmatch(value) for _, value in options.options):
+        return None
     if not paths and (row.here or (kind == "pattern" and deep)):
         paths = ["."]
     if kind == "names":
@@ -236,6 +244,8 @@ def _of_row(row: _Row, options: Given, command: Simple) -> Reading | None:
     return Reading("trees" if kind == "pattern" and deep else "files", tuple(paths), hidden)
 
 
+_TREE = re.compile(r"[^-].*|--.*|-[^-LIP]*(?:[LIP]|L\d+)?", re.DOTALL)  # a value is a word of its own
+_CHARSET = re.compile(r"(?:[\w.:-]+(?://\w*)?)?")  # with another slash it is a file
 _SCRIPTS: dict[str, Callable[[str], bool]] = {"sed": sed_only_prints, "awk": awk_only_prints, "jq": jq_only_reads}
 
 
@@ -248,7 +258,8 @@ def _find(command: Simple) -> Reading | None:
     rest = iter(words[at:])
     for word in rest:
         if word in _FIND_VALUES:
-            if next(rest, None) is None:
+            value = next(rest, None)
+            if value is None or (word == "-newermt" and not _WHEN.fullmatch(value)):
                 return None
         elif word == "-newer":
             paths = (*paths, next(rest, "/"))
@@ -278,7 +289,7 @@ def _date(command: Simple) -> Reading | None:
     words = iter(command.words[1:])
     for word in words:
         if word in ("-d", "--date"):
-            if next(words, None) is None:
+            if not _WHEN.fullmatch(next(words, "=")):
                 return None
         elif not _DATE.fullmatch(word):
             return None
