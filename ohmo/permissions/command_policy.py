@@ -233,7 +233,9 @@ class CommandPolicy:
         for path in dict.fromkeys(path for cwd in simple.cwds for path in _paths(simple, opened, cwd)):
             if twins.at(path) is Touch.INSIDE:
                 return f"{path} is a sensitive file under another name"
-            found = first_sensitive(path, self._sensitive, twins, hidden=opened.hidden) if opened.kind == "trees" else ""
+            deep = opened.kind == "trees"
+            linked = opened.repository is not None
+            found = first_sensitive(path, self._sensitive, twins, linked=linked) if deep else ""
             if found:
                 return f"{found} is below {path}"
         return ""
@@ -270,9 +272,8 @@ class CommandPolicy:
         if found is None:
             return "there is no repository here"
         if found.unknown:
-            return f"the repository in {found.top} sets {found.unknown}, which may run something"
-        if self._reach.outside(found.top, context):
-            outside.append(found.top)
+            return f"the repository in {found.folders[0]} sets {found.unknown}, which may run something"
+        outside += [each for each in map(real, found.folders) if self._reach.outside(each, context)]
         return ""
 
     def _outside(self, paths: Sequence[str], granted: Sequence[Rule], context: CallContext) -> Ruling | None:

@@ -35,7 +35,7 @@ def matching_names(pattern: str, cwd: str, most: int) -> list[str]:
     if "" in parts[:-1] or any(re.match(r"\.[*?]", part) for part in parts):
         raise TooWide
     top = "/" if pattern.startswith("/") else cwd.rstrip("/") + "/"
-    paths = sorted(_existing(top, [_form(part) for part in parts]))
+    paths = sorted(_existing(top, [_form(part) for part in parts], letters="?" in pattern))
     if len(paths) > most:
         raise TooWide
     return [path if top == pattern[:1] else path.removeprefix(top) for path in paths]
@@ -49,9 +49,10 @@ def _form(part: str) -> str | re.Pattern[str]:
     return re.compile(body if part.startswith(".") else rf"(?!\.){body}", re.DOTALL)
 
 
-def _existing(top: str, forms: Sequence[str | re.Pattern[str]]) -> list[str]:
+def _existing(top: str, forms: Sequence[str | re.Pattern[str]], *, letters: bool = False) -> list[str]:
     """Paths below ``top``, a name or the form of one for each step; an empty name, which stands
-    last, means a folder. Raises TooWide."""
+    last, means a folder. ``letters``: the form counts them, which bash does in the language of the
+    house, or in bytes. Raises TooWide."""
     found = [top]
     left = BUDGET
     for form in forms:
@@ -63,7 +64,7 @@ def _existing(top: str, forms: Sequence[str | re.Pattern[str]]) -> list[str]:
                 continue
             names = _names(folder, left)
             left -= len(names) + 1
-            if left <= 0:
+            if left <= 0 or (letters and not all(map(str.isascii, names))):
                 raise TooWide
             after += [f"{inside}{name}" for name in names if form.fullmatch(name)]
         found = after

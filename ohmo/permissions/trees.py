@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 
+from ohmo.permissions.looked import real
 from ohmo.permissions.paths import SensitivePaths, Touch
 from ohmo.permissions.twins import Twins
 
 _MOST = 50_000  # entries of one tree
 
 
-def first_sensitive(path: str, sensitive: SensitivePaths, twins: Twins, *, hidden: bool) -> str:
+def first_sensitive(path: str, sensitive: SensitivePaths, twins: Twins, *, linked: bool) -> str:
     """``path`` absolute and resolved: the first sensitive file below it, or "more than ..." for a
-    tree too large to be looked through; "" when there is none. ``hidden``: also below names that
-    begin with a dot; a file or folder that is sensitive under another name counts too."""
+    tree too large to be looked through; "" when there is none. What begins with a dot counts: rules
+    of what to leave out, which may lie in the tree, bring it in. A file or folder that is sensitive
+    under another name counts too; with ``linked`` a link that leads out of the tree, which git
+    follows where it once knew a folder."""
     left = _MOST
     queue = [path]
     while queue:
@@ -23,12 +26,12 @@ def first_sensitive(path: str, sensitive: SensitivePaths, twins: Twins, *, hidde
                     left -= 1
                     if left < 0:
                         return f"more than {_MOST} files"
-                    if not hidden and entry.name.startswith("."):
-                        continue
                     if sensitive.hides(entry.path) or twins.at(entry.path) is Touch.INSIDE:
                         return entry.path
                     if entry.is_dir(follow_symlinks=False):
                         queue.append(entry.path)
+                    elif linked and entry.is_dir() and not f"{real(entry.path)}/".startswith(f"{path}/"):
+                        return entry.path
         except OSError:
             continue  # what cannot be listed cannot be read through either
     return ""

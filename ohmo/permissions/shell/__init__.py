@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -48,9 +48,14 @@ class Shell:
         """What a command is given beside the usual: git that only reads runs no program of anybody's
         settings."""
         plain = self.parse(command, cwd).plain
-        gits = [each for each in plain if each.words[0] == "git"]
-        quiet = all(reading(each) and "config" not in each.words for each in gits)
-        return QUIET if gits and quiet else {}
+        return QUIET if only_git_that_reads(plain) else {}
+
+
+def only_git_that_reads(plain: Sequence[Simple]) -> bool:
+    """Whether git looks at a repository in a plain line and does nothing else in it. ``git config``
+    alone shows the person's own settings, too."""
+    gits = [reading(each) for each in plain if each.words[0] == "git"]
+    return None not in gits and any(each and each.repository is not None for each in gits)
 
 
 def _explained(command: str, home: str, cwd: str) -> tuple[tuple[Simple, ...], str]:

@@ -124,9 +124,10 @@ def git_reading(command: Simple) -> Reading | None:
     if verb == "grep" and not parsed.has("-e"):
         operands = operands[1:]
     paths = [path for each in operands for path in _paths(each)]
-    kind = "trees" if verb == "grep" else "names"
     below = [path if path[:1] == "/" or folder == "." else f"{folder}/{path}" for path in paths]
-    return Reading(kind, (folder, *below), repository=folder)
+    if verb == "diff":  # of two folders outside of the repository it shows the files below
+        return Reading("trees", tuple(below), repository=folder)
+    return Reading("trees" if verb == "grep" else "names", (folder, *below), repository=folder)
 
 
 def _shows(verb: str, words: tuple[str, ...], parsed: Given) -> bool:

@@ -144,9 +144,7 @@ _TESTS = word_set(
         -ef"""
 )
 _WHEN = re.compile(r"[\w @:.,/+-]*")  # TZ="..." would name a file
-_DATE = re.compile(
-    rf"\+.*|-u|-R|-I\w*|--utc|--rfc-email|--(?:iso-8601|rfc-3339)=\w+|--date={_WHEN.pattern}", re.DOTALL
-)
+_DATE = re.compile(rf"\+.*|-u|-R|-I\w*|--utc|--rfc-email|--(?:iso-8601|rfc-3339)=\w+|--date={_WHEN.pattern}", re.DOTALL)
 _COLUMN = "pid|ppid|pgid|user|uid|comm|args|cmd|command|%cpu|%mem|pcpu|pmem|etimes?|time|rss|vsz|stat|state|tty|nlwp|start|lstart"
 _PS = re.compile(rf"aux?w?w?f?|axu?w?w?f?|-[eAfFlwxHT]+|--forest|--no-headers|--sort=[-+]?(?:{_COLUMN})")
 _PS_VALUE = {
@@ -240,8 +238,7 @@ def _of_row(row: _Row, options: Given, command: Simple) -> Reading | None:
         paths = ["."]
     if kind == "names":
         return Reading("names", tuple(paths))
-    hidden = words[0] != "rg" or options.has("-.", "--hidden", "-u", "--unrestricted", "--no-ignore")
-    return Reading("trees" if kind == "pattern" and deep else "files", tuple(paths), hidden)
+    return Reading("trees" if kind == "pattern" and deep else "files", tuple(paths))
 
 
 _TREE = re.compile(r"[^-].*|--.*|-[^-LIP]*(?:[LIP]|L\d+)?", re.DOTALL)  # a value is a word of its own

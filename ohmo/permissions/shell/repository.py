@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from pathlib import Path
 
 from channels.record import record
 
 _MOST = 256 * 1024  # bytes of settings
+_MOST_NAMES = 10_000  # of files of git's own beside the objects
+_HEAD = re.compile(r"ref: refs/[^\s]+|[0-9a-f]{40}|[0-9a-f]{64}")
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9-]+)(?:\s+"((?:[^"\\\n]|\\["\\])*)")?\s*\]')
 _SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*([^\\\n]*))?")
 _HARMLESS = re.compile(  # settings that name no program, no other file, and no other place to look
@@ -42,6 +45,7 @@ QUIET = {  # the environment of git that reads unasked (git(1), git-config(1))
         for setting in (
             "core.fsmonitor=false",
             "core.hooksPath=/dev/null",
+            "diff.autoRefreshIndex=false",  # else `git diff` writes the index
             "diff.ignoreSubmodules=all",
             "log.showSignature=false",
             "safe.bareRepository=explicit",
@@ -53,10 +57,10 @@ QUIET = {  # the environment of git that reads unasked (git(1), git-config(1))
 
 @record
 class Repository:
-    """``top``: the folder that holds it, absolute. ``unknown``: a setting (or what else) that is not
-    known to run nothing; "" when there is none."""
+    """``folders``: what git reads, absolute: the one that holds the repository, and where it is kept.
+    ``unknown``: a setting (or what else) that is not known to run nothing; "" when there is none."""
 
-    top: str
+    folders: tuple[str, ...]
     unknown: str
 
 
@@ -64,23 +68,65 @@ def repository_at(folder: str) -> Repository | None:
     """The repository that git finds from ``folder`` (absolute, resolved); None when there is none."""
     for top in (folder, *map(str, Path(folder).parents)):
         if os.path.lexists(f"{top}/.git"):
-            return Repository(top, _unknown(top))
+            return _repository(top)
         if all(os.path.lexists(f"{top}/{name}") for name in ("HEAD", "objects", "refs")):
-            return Repository(top, "a repository without a .git folder")
+            return Repository((top,), "a repository without a .git folder")
     return None
 
 
-def _unknown(top: str) -> str:
+def _repository(top: str) -> Repository:
     own = _git_folder(f"{top}/.git")
     if own is None:
-        return ".git"
+        return Repository((top,), ".git")
     shared = _line(f"{own}/commondir")
     common = os.path.normpath(os.path.join(own, shared)) if shared is not None else own  # noqa: PTH118
+    return Repository((top, own, common), _unknown(top, own, common))
+
+
+def _unknown(top: str, own: str, common: str) -> str:
+    if not _whole(own, common):
+        return ".git"  # git passes over it, and takes one further above
     for name, known in ((f"{common}/config", _HARMLESS), (f"{top}/.gitmodules", _MODULES)):
         found = _first_unknown(name, known)
         if found:
             return found
-    return "objects/info/alternates" if os.path.lexists(f"{common}/objects/info/alternates") else ""
+    if os.path.lexists(f"{common}/objects/info/alternates"):
+        return "objects/info/alternates"
+    return _elsewhere(own) or (_elsewhere(common) if common != own else "")
+
+
+def _whole(own: str, common: str) -> bool:
+    """gitrepository-layout(5), and what git itself asks of a folder before it takes it."""
+    head = _line(f"{own}/HEAD")
+    folders = (f"{common}/objects", f"{common}/refs")
+    return head is not None and _HEAD.fullmatch(head) is not None and all(map(os.path.isdir, folders))
+
+
+def _elsewhere(own: str) -> str:
+    """The first file of git's own that may be somebody else's, by a link: git tells what it finds
+    in one. Objects are checked by their names, and hooks not run."""
+    left = _MOST_NAMES
+    queue = [own]
+    while queue:
+        folder = queue.pop()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    left -= 1
+                    if left < 0:
+                        return f"more than {_MOST_NAMES} files"
+                    if folder == own and entry.name in ("hooks", "lfs", "modules"):
+                        continue
+                    if folder == f"{own}/objects" and entry.name != "info":
+                        continue
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode):
+                        queue.append(entry.path)
+                    elif not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+                        return entry.path
+        except OSError as error:
+            return error.strerror or str(error)
+    return ""
 
 
 _MODULES = re.compile(r"submodule\..*\.(path|url|branch|shallow|fetchrecursesubmodules)")
@@ -98,8 +144,8 @@ def _git_folder(path: str) -> str | None:
 
 def _line(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - text
-            return file.read(4096).rstrip("\n")
+        with open(path, encoding="utf-8", errors="replace", newline="") as file:  # noqa: PTH123 - text
+            return file.read(4096).rstrip("\r\n")
     except OSError:
         return None
 
@@ -107,7 +153,7 @@ def _line(path: str) -> str | None:
 def _first_unknown(path: str, known: re.Pattern[str]) -> str:
     """The first setting of a file that ``known`` does not name; "" when all are."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - text
+        with open(path, encoding="utf-8", errors="replace", newline="") as file:  # noqa: PTH123 - text
             text = file.read(_MOST + 1)
     except FileNotFoundError:
         return ""
