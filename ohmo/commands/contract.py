@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from channels.contract import Address
 from channels.record import record
+from ohmo.commands.elsewhere import INSTEAD, SAME
 from ohmo.contracts.questions import Scope
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.status import HouseStatus
@@ -17,7 +18,7 @@ from ohmo.contracts.store import Asked, Lapsed, ThreadSettings
 from ohmo.sessions.said import is_steering
 
 Standing = Literal["guest", "user", "admin", "owner"]
-_COMMAND = re.compile(r"\s*/(?P<name>[a-z_]+)(?:@\S+)?(?:\s+(?P<argument>.*))?\s*", re.DOTALL | re.IGNORECASE)
+_COMMAND = re.compile(r"\s*/(?P<name>[a-z][a-z_-]*)(?:@\S+)?(?:\s+(?P<argument>.*))?\s*", re.DOTALL | re.IGNORECASE)
 MEMBERS: frozenset[Standing] = frozenset({"user", "admin", "owner"})
 EVERYBODY: frozenset[Standing] = frozenset({"guest", "user", "admin", "owner"})
 
@@ -120,9 +121,13 @@ class Command:
 
 
 def parse(text: str) -> tuple[str, str] | None:
-    """Name (lower case) and argument of ``/name@bot argument``; None: not a command."""
+    """Name (lower case) and argument of ``/name@bot argument``; None: not a command. A name known from elsewhere is read as ours."""
     match = _COMMAND.fullmatch(text)
-    return (match["name"].lower(), (match["argument"] or "").strip()) if match is not None else None
+    if match is None:
+        return None
+    name, argument = match["name"].lower(), (match["argument"] or "").strip()
+    ours, _, fixed = SAME.get(name, name).partition(" ")
+    return ours, f"{fixed} {argument}".strip()
 
 
 LATER = frozenset({"compact", "undo", "rollback", "memory", "agents"})  # named in the documentation, not built yet
@@ -130,18 +135,19 @@ LATER = frozenset({"compact", "undo", "rollback", "memory", "agents"})  # named 
 
 def unknown(name: str, known: Collection[str]) -> str:
     """What is said of a command that there is not."""
-    if name in LATER:
-        return f"`/{name}` comes in a later version. `/help` shows what there is."
+    if name in INSTEAD:
+        return INSTEAD[name]
     close = get_close_matches(name, known, n=1)
     return f"There is no `/{name}`{f'; did you mean `/{close[0]}`?' if close else '.'} `/help` shows what there is."
 
 
 def is_order(text: str, known: Collection[str]) -> bool:
-    """Whether a text is for the house: a command it knows, or a lone word that can only be one mistyped (``/stpo`` must not go to the model)."""
+    """Whether a text is for the house: a command it knows, one known from elsewhere, or a lone word that can only be one mistyped
+    (``/stpo`` must not go to the model)."""
     said = parse(text)
     if said is None:
         return False
     name, argument = said
     if is_steering(text):
         return False  # its words are a message
-    return name in known or name in LATER or (not argument and bool(get_close_matches(name, known, n=1, cutoff=0.7)))
+    return name in known or name in INSTEAD or (not argument and bool(get_close_matches(name, known, n=1, cutoff=0.7)))

@@ -12,7 +12,8 @@ import pytest
 
 from channels.contract import Address, ChatId
 from ohmo.assembly.house import commands
-from ohmo.commands.contract import Command, Decide, Order, Reply, Standing, Stop, is_order, parse
+from ohmo.commands.contract import LATER, Command, Decide, Order, Reply, Standing, Stop, is_order, parse, unknown
+from ohmo.commands.elsewhere import INSTEAD, SAME
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.status import ChannelStatus, HouseStatus
 from ohmo.contracts.store import Ask, Asked, Lapsed, ThreadSettings
@@ -179,6 +180,7 @@ def test_a_guest_changes_nothing_but_may_stop() -> None:
         "help",
         "inbox",
         "model",
+        "start",
         "status",
         "stop",
         "whoami",
@@ -289,9 +291,33 @@ def test_the_page_names_every_command_with_its_line() -> None:
     assert [name for name, command in KNOWN.items() if f"`/{name}" not in page or command.summary not in page] == []
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", sorted({*PEERS, *SAME, *INSTEAD} - {"pr-comments"}))
 def test_the_page_maps_what_people_know_from_elsewhere(name: str) -> None:
     assert re.search(rf"^\| .*`/{name}`.* \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", sorted({*PEERS, *SAME, *INSTEAD}))
+def test_what_is_known_from_elsewhere_is_for_the_house_with_words_behind_it_too(name: str) -> None:
+    assert [is_order(text, KNOWN) for text in (f"/{name}", f"/{name}@ohmo_bot", f"/{name} and more")] == [True] * 3
+    parsed = parse(f"/{name}")
+    assert parsed is not None
+    if parsed[0] not in KNOWN:
+        assert f"`/{name}`" in unknown(parsed[0], KNOWN)
+
+
+def test_no_name_from_elsewhere_hides_a_command() -> None:
+    assert not set(SAME) & set(KNOWN)
+    assert {target.split()[0] for target in SAME.values()} <= set(KNOWN)
+    assert not set(SAME) & set(INSTEAD)
+    assert set(INSTEAD) >= LATER
+
+
+@pytest.mark.parametrize(("standing", "line"), [("guest", "You are a guest"), ("user", "Before I change"), ("owner", "You are the owner")])
+async def test_start_is_a_welcome_that_fits_the_role(standing: Standing, line: str) -> None:
+    effect = await run("/start", standing=standing)
+    assert "Welcome" in effect.text
+    assert line in effect.text
+    assert ("/new" in effect.text) is (standing != "guest")
 
 
 def test_a_lone_word_that_is_nearly_a_command_is_for_the_house_and_no_path_is() -> None:
