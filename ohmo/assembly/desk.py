@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from channels.record import record
 from ohmo.commands.contract import Command, Order
 from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob
-from ohmo.contracts.reports import Reports, ThreadInfo
+from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Asked, Lapsed, Store
 from ohmo.cron.desk import By, CronDesk
@@ -33,6 +33,11 @@ class HouseDesk:
 
     async def lapsed(self, thread: str) -> Lapsed | None:
         return await self.store.lapsed(thread)
+
+    async def failed(self, thread: str, turn: str | None = None) -> list[ArrivalInfo]:
+        dead = [one for one in await self.reports.inbox(state="dead", limit=LATEST) if one.thread == thread]
+        last = turn or max(((one.seq, one.turn) for one in dead), default=(0, None))[1]
+        return sorted((one for one in dead if last is not None and one.turn == last), key=lambda one: one.seq)
 
     async def thread(self, thread: str) -> ThreadInfo | None:
         return await self.reports.thread(thread)

@@ -7,6 +7,7 @@ from ohmo.assembly.agent import AgentParts
 from ohmo.assembly.fetching import Fetching
 from ohmo.assembly.ground import Ground, Knot
 from ohmo.assembly.plans import Plans
+from ohmo.assembly.rulebooks import standing_of
 from ohmo.contracts.store import Work
 from ohmo.contracts.tool import Question
 from ohmo.gateway.activity import footnote
@@ -35,6 +36,9 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
     def silence() -> float | None:
         return None if idle is None else (seams.clock() - seams.clock.before(idle)).total_seconds()
 
+    def for_guest(work: Work) -> bool:
+        return standing_of(work.arrivals[0], ground.access) == "guest"
+
     async def dead(place: Address, said_at: Address | None, reason: str) -> None:
         where = f"{place.channel}:{place.chat}"
         text = f"A message in {where} ended as a dead letter: {reason.rstrip('.')}. `ohmo inbox list --state dead` shows it."
@@ -50,6 +54,7 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
         fetch=Fetching(media, knot.fetch),
         emit=ground.bus.outbound.emit,
         dead=dead,
+        guest=for_guest,
         card=clockwork.cards,
         footnote=beneath,
         grown=knot.grown,

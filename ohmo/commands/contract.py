@@ -12,7 +12,7 @@ from channels.contract import Address
 from channels.record import record
 from ohmo.commands.elsewhere import INSTEAD, SAME
 from ohmo.contracts.questions import Scope
-from ohmo.contracts.reports import ThreadInfo
+from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Asked, Lapsed, ThreadSettings
 from ohmo.sessions.said import is_steering
@@ -70,7 +70,14 @@ class Restart:
     text: str
 
 
-Effect = Reply | Stop | Choose | Decide | RunNow | Restart
+@record
+class Retry:
+    """Bring back what failed: numbers of dead letters of the thread. The answer to them is the reply."""
+
+    letters: tuple[int, ...]
+
+
+Effect = Reply | Stop | Choose | Decide | RunNow | Restart | Retry
 
 
 class Desk(Protocol):
@@ -78,6 +85,7 @@ class Desk(Protocol):
 
     async def open_questions(self, thread: str) -> list[Asked]: ...
     async def lapsed(self, thread: str) -> Lapsed | None: ...  # the newest permission here that nobody gave in time
+    async def failed(self, thread: str, turn: str | None = None) -> list[ArrivalInfo]: ...  # dead letters of that turn, None: the last one
     async def thread(self, thread: str) -> ThreadInfo | None: ...
     async def status(self) -> HouseStatus: ...
     async def usage_today(self) -> str: ...

@@ -10,12 +10,14 @@ from ohmo.commands.contract import Decide
 from ohmo.contracts.store import Accepted, Asked, Ruling
 from ohmo.gateway import thumbs
 from ohmo.gateway.access import is_free
-from ohmo.gateway.cards import closing, elsewhere, is_whole, parse_choice, parse_run
+from ohmo.gateway.cards import closing, elsewhere, is_whole, parse_choice, parse_run, tried_again
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.late_calls import LateCalls
 from ohmo.gateway.questions import Granting, remembered
 from ohmo.gateway.reactions import verdict_of
+from ohmo.ids import derived
 from ohmo.lifecycle import failure_of, within
+from ohmo.sessions.words import parse_again
 
 COURTESY = 5.0  # seconds the platform gets to show that a button was pressed
 
@@ -28,9 +30,12 @@ class Answering:
         self._granting = Granting(parts.desk.thread, parts.new_id, parts.clock)
 
     async def pressed(self, accepted: Accepted, answer: Answer) -> None:
-        """A button of a card: of one that is open, or "Run it now" of one that nobody answered in time."""
+        """A button of a card: of one that is open, "Run it now" of one that nobody answered in time, or "Try again" below a failure."""
         if (late := parse_run(answer.choice)) is not None:
             await self._pressed_late(accepted, answer, late)
+            return
+        if (turn := parse_again(answer.choice)) is not None:
+            await self._try_again(accepted, answer, turn)
             return
         parts, pressed = self._parts, parse_choice(answer.choice)
         asked = await self._find(pressed[1]) if pressed is not None else None
@@ -74,6 +79,21 @@ class Answering:
         known = [state.receipt.message for state in row.parts if state.receipt is not None]
         same_chat = (where.channel, where.account, where.chat) == (here.channel, here.account, here.chat)
         return same_chat and (not known or answer.message in known)
+
+    async def _try_again(self, accepted: Accepted, answer: Answer, turn: str) -> None:
+        """What died with this turn comes back, in its order. Done twice it is the same."""
+        parts = self._parts
+        letters = await parts.desk.failed(accepted.thread, turn)
+        standing = parts.access.standing_of(answer)
+        if standing is None or (standing == "guest" and any(one.person != answer.person.id for one in letters)):
+            await parts.end(accepted, "refused", f"{answer.person.id} may not try this again")
+            await self._acknowledge(answer, "This is not yours to try again.")
+            return
+        for letter in letters:
+            await parts.store.retry_arrival(accepted.thread, letter.seq)
+        said = await parts.store.post_row(derived("failed", turn))
+        await parts.end(accepted, "answered", posts=[tried_again(parts.new_id)(said)] if said is not None else [])
+        await self._acknowledge(answer, "Trying again." if letters else "This was tried again already.")
 
     async def _pressed_late(self, accepted: Accepted, answer: Answer, approval: str) -> None:
         lapsed = await self._parts.store.lapsed(approval)

@@ -12,6 +12,7 @@ from ohmo.contracts.store import Asked, Card, Closing, OutRow, PostRow
 from ohmo.gateway.access import OWN_DOORS
 from ohmo.gateway.errands import Errands
 from ohmo.ids import NewId
+from ohmo.sessions.words import AGAIN
 
 MOST = 16_000  # characters of a question in a chat: some messages of a small platform, one of a large
 _HEAD = 1_500  # characters of one that is longer
@@ -89,6 +90,7 @@ _WITHOUT = (  # how to answer: with buttons, and where there are none; the react
     (_REFUSE, "Answer with 👎 on this message or `/deny` to refuse it."),
     ("Press the button, or say `/approve`, to run it now.", "Say `/approve` to run it now."),
     (" Press the button to run it now.", ""),
+    (AGAIN, "Say `/retry` to try it again."),
 )
 
 
@@ -126,6 +128,19 @@ def lapsing(new_id: NewId) -> Closing:
         how = "Press the button, or say `/approve`, to run it now." if text.endswith(_PERMISSION) else "Press the button to run it now."
         choices = (Choice(f"{_RUN}{row.row.id}", "Run it now"),)
         return replace(made, outbound=replace(made.outbound, text=f"{made.outbound.text} {how}", choices=choices))
+
+    return close
+
+
+def tried_again(new_id: NewId) -> Closing:
+    """Takes the place of a failure that is tried again: without its button and how to press it."""
+
+    @in_writer
+    def close(row: OutRow) -> PostRow:
+        said = row.row.outbound
+        head, _, tail = said.text.rpartition(AGAIN)
+        text = f"{head.rstrip()}{tail}\n\n_Tried again._"
+        return PostRow(new_id(), "edit", replace(said, text=text, choices=(), replaces=()), target=row.row.id)
 
     return close
 

@@ -14,7 +14,7 @@ import structlog
 
 from channels.contract import Answer, Inbound, MessageId, Person, PersonId, Reacted
 from channels.errors import Unavailable
-from ohmo.commands.contract import Choose, Decide, Order, Reply, Restart, RunNow, Standing, Stop, is_order, parse, unknown
+from ohmo.commands.contract import Choose, Decide, Order, Reply, Restart, Retry, RunNow, Standing, Stop, is_order, parse, unknown
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.store import Accepted, PostRow, Seat, ThreadSettings
 from ohmo.gateway import pairing, thumbs
@@ -193,6 +193,10 @@ class Intake:
             case RunNow(lapsed):
                 _, text = await self._late.run(said, lapsed, owner=standing == "owner")
                 await self._parts.end(accepted, "answered", posts=[self._parts.notice(said.address, text)] if text else [])
+            case Retry(letters):
+                for seq in letters:
+                    await parts.store.retry_arrival(accepted.thread, seq)
+                await self._parts.end(accepted, "answered")
             case Restart(text):
                 await self._parts.end(accepted, "answered", posts=[self._parts.notice(said.address, text)])
                 parts.restart()

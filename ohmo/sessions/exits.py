@@ -51,12 +51,19 @@ class Exits:
         self._over(run.turn, "answered", text)
 
     async def failed(self, work: Work, transcript: Transcript, reason: str) -> None:
-        """A dead letter. Stored: turn failed, its messages dead, open calls closed. Seen: why, after what could be read of the answer; the owner is told.
-        Restart: nothing; ``ohmo inbox retry`` brings the messages back."""
+        """A dead letter. Stored: turn failed, its messages dead, open calls closed. Seen: why (not by a guest), after what could be read of the answer,
+        with a button to try again; the owner is told. Restart: nothing; the button, ``/retry`` or ``ohmo inbox retry`` brings the messages back."""
         steps = closed(transcript.open_calls())
-        partial = await self._readable(work.turn)
-        posts = self._posts(work, f"{partial}\n\n_{words.failed(reason)}_" if partial else words.failed(reason))
-        scheduled = is_scheduled(work)
+        scheduled, partial = is_scheduled(work), await self._readable(work.turn)
+        said = words.failed(reason, guest=self._parts.guest(work), again=not scheduled)
+        posts = [
+            replace(
+                post,
+                id=derived("failed", work.turn),
+                outbound=replace(post.outbound, choices=() if scheduled else (words.again(work.turn),)),
+            )
+            for post in self._posts(work, f"{partial}\n\n_{said}_" if partial else said)
+        ]
         report = Report(reason, failed=True) if scheduled else None
         numbers = await self._parts.store.finish(self._claim, work.turn, steps, posts, End("failed", reason, report))
         if transcript.whole:
@@ -113,7 +120,7 @@ class Exits:
         Seen: that the message is kept. Restart: it goes on when its time comes; no failure is counted."""
         address = reply_address(work)
         if address is not None:
-            text = words.WAITING.format(reason=reason.rstrip("."))
+            text = words.waiting(reason, guest=self._parts.guest(work))
             await self._parts.store.post([PostRow(derived("waiting", work.turn), "notice", Outbound(address, text))])
         await self._parts.store.release(self._claim, work.turn, retry_after=retry_after)
         self._over(work.turn, "released", reason)

@@ -45,6 +45,7 @@ class SessionParts:
     closing: Closing
     grown: Callable[[str], str | None] = lambda _: None  # how far a draft has grown since it was stored
     footnote: Callable[[Address, Tally], str] = lambda _, __: ""  # beneath an answer in a place; "" for nothing
+    guest: Callable[[Work], bool] = lambda _: False  # whether only a guest reads the answer
     report: Reporting | None = None  # for turns that nobody sits in front of
     dead: Callable[[Address, Address | None, str], Awaitable[None]]  # where a turn ended in a dead letter, where that was said, and why
 

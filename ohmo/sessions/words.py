@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from channels.contract import Choice
+
 NO_ANSWER = "(The model gave an empty answer.)"
 LEFT_OUT = (
     "This conversation is longer than the model's window: from now on its oldest part is left out. Nothing is deleted; /new begins afresh."
@@ -9,7 +11,8 @@ LEFT_OUT = (
 STOPPED_TOOL = "Stopped before it ended: its effect is unknown."
 NOT_RUN = "Stopped before it ran to its end: it had no effect."
 TOO_LATE = "its deadline had passed before it could run"
-WAITING = "I cannot go on yet ({reason}). Your message is kept and answered as soon as it can be."
+AGAIN = "Press the button, or say `/retry`, to try it again."
+_AGAIN = "again:"
 
 
 BOT_LOOP = "I have answered this bot {turns} times in a row and pause now. Anybody who is not a bot can go on by writing here."
@@ -21,9 +24,26 @@ def unreadable(reason: str) -> str:
     return f"A message here cannot be read any more ({reason.rstrip('.')}). It is kept as a dead letter; please say it again."
 
 
-def failed(reason: str) -> str:
-    """A turn that ended in a dead letter."""
-    return f"I could not finish this: {reason.rstrip('.')}. Your message is kept as a dead letter; the owner can bring it back with `ohmo inbox retry`."
+def failed(reason: str, *, guest: bool = False, again: bool = True) -> str:
+    """A turn that failed. A ``guest`` reads nothing of what lies behind it; ``again``: a person may try it again."""
+    what = "I could not finish this. The owner is told why." if guest else f"I could not finish this: {reason.rstrip('.')}."
+    return f"{what} {AGAIN}" if again else what
+
+
+def waiting(reason: str, *, guest: bool = False) -> str:
+    """A turn whose model or file cannot be had now."""
+    why = "" if guest else f" ({reason.rstrip('.')})"
+    return f"I cannot go on yet{why}. Your message is kept and answered as soon as it can be."
+
+
+def again(turn: str) -> Choice:
+    """The button below a failure: everything that failed with this turn."""
+    return Choice(f"{_AGAIN}{turn}", "Try again")
+
+
+def parse_again(choice: str) -> str | None:
+    """The turn that shall be tried again; None: another button."""
+    return choice.removeprefix(_AGAIN) if choice.startswith(_AGAIN) else None
 
 
 def overdue(minutes: float) -> str:

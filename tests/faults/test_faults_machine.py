@@ -149,7 +149,7 @@ async def test_a_ruined_transcript_ends_one_conversation_and_no_other(stage: Sta
         await scene.answered(other)
 
         async def noticed() -> bool:
-            return any(one.by_bot and "kept as a dead letter" in one.text for one in await scene.rigs["telegram"].visible("dm:ada"))
+            return any(one.by_bot and "could not finish" in one.text for one in await scene.rigs["telegram"].visible("dm:ada"))
 
         await until("the person is told", noticed)
         assert scene.daemon.alive

@@ -14,7 +14,7 @@ from ohmo.providers.scripted import Answer, Says, echo
 from ohmo.sessions import words
 from ohmo.testing import World, eventually, house
 
-KEPT = words.WAITING.split(" (")[0]
+KEPT = words.waiting("x").split(" (")[0]
 
 
 async def test_messages_wait_for_the_model_and_are_answered_in_order(world: Callable[..., World]) -> None:

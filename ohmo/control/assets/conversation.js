@@ -98,9 +98,6 @@ export class Conversation {
       case "status":
         this.lines = [`_${data.text}_`];
         break;
-      case "failure":
-        if (data.fatal) this.page.toast(data.text);
-        break;
     }
     this.later();
   }

@@ -17,6 +17,8 @@ export function summary(name, given) {
   return line.length > 120 ? `${line.slice(0, 119)}…` : line;
 }
 
+const asks = (choice) => !choice.value.startsWith("again:"); // the button below a failure is no question
+
 const textOf = (blocks) => blocks.filter((block) => block.type === "text").map((block) => block.text).join("\n\n");
 
 export class Fold {
@@ -80,7 +82,7 @@ export class Fold {
     const said = item.arrival;
     switch (said.type) {
       case "inbound": {
-        const entry = { id: `i${item.seq}`, kind: "person", turn: item.turn, message: said.message, text: said.text, at: said.at, seq: item.seq, thread: item.thread, files: said.attachments, command: item.kind === "command", refused: item.ending === "refused" || item.ending === "dead" ? item.reason : "" };
+        const entry = { id: `i${item.seq}`, kind: "person", turn: item.turn, message: said.message, text: said.text, at: said.at, seq: item.seq, thread: item.thread, files: said.attachments, command: item.kind === "command", refused: item.ending === "refused" && item.kind === "message" ? item.reason : "" }; // a failure, and what became of a command, is said below
         this.byMessage.set(said.message, entry);
         const edit = this.early.get(said.message);
         if (edit) this.change(entry, edit);
@@ -112,12 +114,12 @@ export class Fold {
     const shown = { state: item.state, why: item.error ?? "", text: row.outbound.text, choices: row.outbound.choices, plain: row.outbound.plain, failed: item.state === "dead" };
     const old = row.target === null ? undefined : this.byRow.get(row.target);
     if (old) {
-      Object.assign(old, shown, { edits: old.edits + 1, card: old.card || old.choices.length > 0, closed: (old.card || old.choices.length > 0) && shown.choices.length === 0 });
+      Object.assign(old, shown, { edits: old.edits + 1, card: old.card || old.choices.some(asks), closed: (old.closed || old.choices.length > 0) && shown.choices.length === 0 });
       if (row.outbound.files.length) Object.assign(old, { files: row.outbound.files, seq: item.seq });
       this.byRow.set(row.id, old);
       return [old];
     }
-    const entry = { id: `o${item.seq}`, kind: "agent", turn: item.turn, row: row.id, notice: row.kind === "notice", at: item.started, seq: item.seq, thread: item.thread, files: row.outbound.files, edits: 0, card: shown.choices.length > 0, ...shown };
+    const entry = { id: `o${item.seq}`, kind: "agent", turn: item.turn, row: row.id, notice: row.kind === "notice", at: item.started, seq: item.seq, thread: item.thread, files: row.outbound.files, edits: 0, card: shown.choices.some(asks), ...shown };
     this.byRow.set(row.id, entry);
     return this.add(entry);
   }

@@ -12,9 +12,10 @@ import pytest
 
 from channels.contract import Address, ChatId
 from ohmo.assembly.house import commands
-from ohmo.commands.contract import LATER, Command, Decide, Order, Reply, Standing, Stop, is_order, parse, unknown
+from ohmo.commands.contract import LATER, Command, Decide, Order, Reply, Retry, Standing, Stop, is_order, parse, unknown
 from ohmo.commands.elsewhere import INSTEAD, SAME
-from ohmo.contracts.reports import ThreadInfo
+from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
 from ohmo.contracts.status import ChannelStatus, HouseStatus
 from ohmo.contracts.store import Ask, Asked, Lapsed, ThreadSettings
 from ohmo.contracts.tool import Question
@@ -95,12 +96,16 @@ PEERS = [
 class Desk:
     asked: list[Asked] = field(default_factory=list[Asked])
     turn: str | None = None
+    dead: list[ArrivalInfo] = field(default_factory=list[ArrivalInfo])
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return self.asked
 
     async def lapsed(self, thread: str) -> Lapsed | None:
         return None
+
+    async def failed(self, thread: str, turn: str | None = None) -> list[ArrivalInfo]:
+        return self.dead
 
     async def thread(self, thread: str) -> ThreadInfo | None:
         return None
@@ -180,6 +185,7 @@ def test_a_guest_changes_nothing_but_may_stop() -> None:
         "help",
         "inbox",
         "model",
+        "retry",
         "start",
         "status",
         "stop",
@@ -318,6 +324,17 @@ async def test_start_is_a_welcome_that_fits_the_role(standing: Standing, line: s
     assert "Welcome" in effect.text
     assert line in effect.text
     assert ("/new" in effect.text) is (standing != "guest")
+
+
+@pytest.mark.parametrize(
+    ("standing", "person", "effect"), [("user", "U2", Retry((7,))), ("guest", "U1", Retry((7,))), ("guest", "U2", None)]
+)
+async def test_what_failed_is_tried_again_by_a_guest_only_what_they_said(standing: Standing, person: str, effect: Any) -> None:
+    said = Wake("k", "api", HERE, None, person, "hello", NOW)
+    dead = ArrivalInfo("thread", 7, "message", person, NOW, "ended", "dead", "x", "t1", said)
+    found = await run("/retry", Desk(dead=[dead]), standing=standing)
+    assert found == effect or (effect is None and "guest" in found.text)
+    assert "Nothing failed here" in (await run("/retry")).text
 
 
 def test_a_lone_word_that_is_nearly_a_command_is_for_the_house_and_no_path_is() -> None:

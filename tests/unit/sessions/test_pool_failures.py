@@ -69,7 +69,7 @@ async def test_a_model_that_is_away_keeps_the_message_says_so_once_and_answers_l
             await eventually(lambda: rig.outcomes().count("released") == len(rig.model.requests))
         rig.clock.tick(400)
     assert rig.endings() == ["taken", "waiting"]
-    assert rig.said() == [words.WAITING.format(reason="529 overloaded")]
+    assert rig.said() == [words.waiting("529 overloaded")]
     rig.model.default = lambda request: "here I am"
     async with rig.life():
         await rig.quiet()

@@ -1,0 +1,17 @@
+"""``/retry``: what failed last in this thread is tried again; the button below the failure does the same."""
+
+from __future__ import annotations
+
+from ohmo.commands.contract import Command, Desk, Effect, Order, Reply, Retry
+
+
+async def _run(order: Order, desk: Desk) -> Effect:
+    letters = await desk.failed(order.thread)
+    if not letters:
+        return Reply("Nothing failed here that could be tried again.")
+    if order.standing == "guest" and any(one.person != order.person for one in letters):
+        return Reply("A guest tries again only what they said themselves.")
+    return Retry(tuple(one.seq for one in letters))
+
+
+COMMAND = Command("retry", "try again what failed here last", _run, alone=True)
