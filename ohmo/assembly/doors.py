@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
 from typing import Literal
 
 from channels.contract import Address
@@ -14,10 +13,8 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.events import Event
 from ohmo.contracts.questions import Scope
-from ohmo.contracts.store import Accepted, Asked, Card, Hint, PersonRow, Ruling, Store, ThreadSettings
+from ohmo.contracts.store import Accepted, Asked, Card, Hint, Ruling, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
-from ohmo.gateway import pairing
-from ohmo.gateway.access import Access
 from ohmo.gateway.cards import card, closing
 from ohmo.gateway.questions import Granting, remembered
 from ohmo.gateway.switchboard import Switchboard
@@ -62,37 +59,6 @@ class HouseApprovals:
         found = await self.store.answer(ruling, card=self.cards, closing=closing(self.new_id, note))
         self.failpoint("approval.granted")
         return found
-
-
-@record
-class HousePeople:
-    """Implements control's ``People``."""
-
-    store: Store
-    access: Access
-    clock: Callable[[], datetime]
-    default_role: str
-
-    async def people(self) -> list[PersonRow]:
-        return await self.store.people()
-
-    async def pair(self, code: str) -> PersonRow | None:
-        row = pairing.admitted(await self.store.people(), code, self.default_role, "owner", self.clock())
-        if row is not None:
-            await self._save(row)
-        return row
-
-    async def revoke(self, channel: str, account: str, person: str) -> bool:
-        known = {(row.channel, row.account, row.person): row for row in await self.store.people()}
-        row = known.get((channel, account, person))
-        if row is None:
-            return False
-        await self._save(PersonRow(channel, account, person, row.name, "revoked", by="owner"))
-        return True
-
-    async def _save(self, row: PersonRow) -> None:
-        await self.store.save_person(row)
-        self.access.learn([row])
 
 
 async def publish_wake(bus: MessageBus, wake: Wake, settings: ThreadSettings | None) -> Accepted:

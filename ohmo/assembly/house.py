@@ -13,9 +13,10 @@ from ohmo.assembly.cgroup import memory_share
 from ohmo.assembly.channels import Wired, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
 from ohmo.assembly.desk import HouseDesk
-from ohmo.assembly.doors import HouseApprovals, HousePeople, HouseWatch, address_parser, publish_wake
+from ohmo.assembly.doors import HouseApprovals, HouseWatch, address_parser, publish_wake
 from ohmo.assembly.ground import Ground, HouseStore, Knot
 from ohmo.assembly.memorywatch import MemoryWatch
+from ohmo.assembly.people import HousePeople, role_of_next
 from ohmo.assembly.plans import Plans
 from ohmo.assembly.replaying import Replaying
 from ohmo.assembly.rulebooks import Elder, Rulebook, Rulebooks, policy_of, rulebook, sensitive_of
@@ -191,6 +192,13 @@ def _intake(ground: Ground, pool: Pool, board: Switchboard, desk: HouseDesk, aga
     )  # fmt: skip
 
 
+def _people(ground: Ground) -> HousePeople:
+    config = ground.config
+    chosen, named = "default_role" in config.access.model_fields_set, "owner" in roles(config).named.values()
+    role = role_of_next(config.access.default_role, chosen=chosen, owner_named=named)
+    return HousePeople(ground.store, ground.store, ground.access, ground.seams.clock, role, ground.bus.publish)
+
+
 def _control(
     ground: Ground, board: Switchboard, truth: Truth, desk: HouseDesk, metrics: Metrics | None, replaying: Replaying
 ) -> Control:  # fmt: skip
@@ -200,7 +208,7 @@ def _control(
     ports = Ports(
         reports=store, status=truth, watch=HouseWatch(bus, store), publish_wake=publish,
         approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint, clockwork.cards),
-        people=HousePeople(store, ground.access, seams.clock, config.access.default_role), repair=store, parse_address=parse,
+        people=_people(ground), repair=store, parse_address=parse,
         browser=ground.wired.browser, log=config.home.log, cron=clockwork.desk, hooks=build_hooks(config, seams, store, publish, parse),
         replay=replaying,
     )  # fmt: skip

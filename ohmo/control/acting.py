@@ -41,6 +41,7 @@ class Verdict(Wanted):
 
 class Pairing(Wanted):
     code: str = Field(min_length=1, max_length=64)
+    role: Literal["guest", "user", "admin"] | None = None
 
 
 class Revocation(Wanted):
@@ -117,7 +118,8 @@ class Acting:
                 raise Refusal(404, "there is no such question; `ohmo approvals list` shows the open ones")
 
     async def pair(self, request: web.Request) -> web.Response:
-        person = await self._ports.people.pair((await body_of(request, Pairing)).code)
+        wanted = await body_of(request, Pairing)
+        person = await self._ports.people.pair(wanted.code, wanted.role)
         if person is None:
             raise Refusal(404, "nobody asks with this code, or its time is over; let the person write to the bot again for a new one")
         return answer(person)

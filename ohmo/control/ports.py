@@ -41,8 +41,9 @@ class Approvals(Protocol):
 
 class People(Protocol):
     async def people(self) -> list[PersonRow]: ...
-    async def pair(self, code: str) -> PersonRow | None:
-        """Lets in who was given this code; None: nobody was, or it is too late."""
+    async def pair(self, code: str, role: Literal["guest", "user", "admin"] | None = None) -> PersonRow | None:
+        """Lets in who was given this code, tells them, and takes up what they had said; None: nobody was, or it is too late.
+        ``role`` None: a guest, unless this is the owner's first."""
         ...
 
     async def revoke(self, channel: str, account: str, person: str) -> bool: ...

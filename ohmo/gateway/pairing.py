@@ -38,8 +38,20 @@ def words(said: Said, code: str) -> str:
     """What the stranger is told."""
     return (
         f"I do not know you yet ({said.address.channel}:{said.person.id}). If you belong here, give the owner this code within an hour:\n\n"
-        f"`{code}`\n\nThe owner says `ohmo pairing approve {code}`; then write again."
+        f"`{code}`\n\nThe owner says `ohmo pairing approve {code}`; then what you wrote is answered."
     )
+
+
+MAY = {
+    "guest": "A guest may talk and ask; nothing is changed for a guest.",
+    "user": "A user may have things done, and allows what their own messages ask for.",
+    "admin": "An admin may have things done, allows what anybody's messages ask for, and sees all channels and jobs.",
+}
+
+
+def welcome(role: str) -> str:
+    """What somebody hears who was let in."""
+    return f"You are let in as {role}. {MAY[role]} `/help` shows what can be said."
 
 
 def admitted(rows: list[PersonRow], code: str, role: str, by: str, now: datetime) -> PersonRow | None:

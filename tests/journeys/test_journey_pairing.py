@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ohmo.assembly.doors import HousePeople
+from ohmo.assembly.people import HousePeople, role_of_next
 from ohmo.gateway.access import Policy
 from ohmo.testing import World, house
 
@@ -19,9 +19,14 @@ async def test_a_stranger_is_let_in_with_the_code_they_were_told(world: Callable
         code = re.search(r"`([A-Z2-9]{8})`", card.text)
         assert code is not None
         assert (await built.truth()).asking == 1
-        people = HousePeople(built.store, built.access, life.clock, "user")
+        role = role_of_next("user", chosen=False, owner_named=True)
+        people = HousePeople(built.store, built.store, built.access, life.clock, role, built.bus.publish)
         assert await people.pair("WRONGONE") is None
-        assert await people.pair(code[1]) is not None
+        let_in = await people.pair(code[1])
+        assert let_in is not None
+        assert let_in.role == "guest"
+        await life.hears("You are let in as guest", "dm:eve")
+        await life.hears("echo: hello?", "dm:eve")
         await life.platform.says("hello again", person="eve", chat="dm:eve")
         await life.hears("echo: hello again", "dm:eve")
         assert (await built.truth()).asking == 0

@@ -58,9 +58,41 @@ async def test_a_stranger_is_told_a_code_and_let_in_by_the_owner(stage: Stage, o
         code = re.search(r"pairing approve (\w{8})", told.text)
         assert code is not None
         assert "asking" in await ohmo(scene, "pairing", "list")
-        assert "is let in as user" in await ohmo(scene, "pairing", "approve", code[1])
+        assert "is let in as user. A user may have things done" in await ohmo(scene, "pairing", "approve", code[1])
+        await shown(scene, on, "dm:ada", lambda one: "You are let in as user" in one.text, "that they are let in")
+        await shown(scene, on, "dm:ada", lambda one: "no marker" in one.text, "the answer to their first message")
+        assert sum(asked.said.endswith("let me in") for asked in scene.model.asked) == 1
         await scene.says("now I am known", on=on)
-        await scene.check(also=lambda one: "pairing approve" in one.text)
+        await scene.check(also=is_card)
+
+
+@pytest.mark.parametrize(
+    ("owner", "given", "role"), [(True, (), "guest"), (True, ("--role", "admin"), "admin"), (False, ("--role", "guest"), "guest")]
+)
+async def test_somebody_is_let_in_as_what_the_owner_says_else_as_a_guest(
+    stage: Stage, owner: bool, given: tuple[str, ...], role: str
+) -> None:
+    async with stage("telegram", telegram={"dm": "pairing"}) as scene:
+        path = scene.daemon.home / "config.yaml"
+        config = json.loads(path.read_text()) | ({"owner": ["telegram:777"]} if owner else {})
+        path.write_text(json.dumps(config))
+        await scene.daemon.start()
+        for words in ("/start", "what can you do?", "and for me?"):
+            await scene.rigs["telegram"].says(words)
+        told = await shown(scene, "telegram", "dm:ada", lambda one: "pairing approve" in one.text, "a code")
+        code = re.search(r"pairing approve (\w{8})", told.text)
+        assert code is not None
+        await scene.heard("and for me?")
+        assert f"is let in as {role}." in await ohmo(scene, "pairing", "approve", code[1], *given)
+        welcome = await shown(scene, "telegram", "dm:ada", lambda one: "Welcome" in one.text, "the answer to /start")
+        assert ("guest" in welcome.text) is (role == "guest")
+        await scene.models_asked(1)
+        await scene.quiet()
+        said = " ".join(asked.said for asked in scene.model.asked)
+        assert said.count("what can you do?") == 1
+        assert said.count("and for me?") == 1
+        await scene.rigs["telegram"].says("/whoami")
+        await shown(scene, "telegram", "dm:ada", lambda one: f"role {role}" in one.text, "the role")
 
 
 # files

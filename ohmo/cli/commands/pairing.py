@@ -7,6 +7,7 @@ import click
 from ohmo.cli.group import Group
 from ohmo.cli.reach import reach
 from ohmo.cli.show import Columns, Row, as_json_text, clean, client_options, print_rows, until
+from ohmo.gateway.pairing import MAY
 
 
 @click.group("pairing", cls=Group, help=__doc__)
@@ -35,11 +36,15 @@ def list_(as_json: bool, remote: str | None) -> None:
 
 @COMMAND.command()
 @click.argument("code")
+@click.option(
+    "--role", type=click.Choice(("guest", "user", "admin")), help="Default: guest; of a house without an owner's name the first is user."
+)
 @client_options
-def approve(code: str, as_json: bool, remote: str | None) -> None:
-    """Let in the person who shows this code."""
-    found = reach(remote).post("/api/v1/pairing", {"code": code.strip()})
-    click.echo(as_json_text(found) if as_json else f"{_name(found)} ({clean(found['name'])}) is let in as {found['role']}")
+def approve(code: str, role: str | None, as_json: bool, remote: str | None) -> None:
+    """Let in the person who shows this code; they are told, and what they wrote is answered."""
+    found = reach(remote).post("/api/v1/pairing", {"code": code.strip(), "role": role})
+    said = f"{_name(found)} ({clean(found['name'])}) is let in as {found['role']}. {MAY[found['role']]}"
+    click.echo(as_json_text(found) if as_json else said)
 
 
 @COMMAND.command()

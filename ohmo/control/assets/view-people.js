@@ -5,6 +5,7 @@ import { Whole } from "./whole.js";
 import { call } from "./wire.js";
 
 const TONES = { asking: "warn", owner: "good", admin: "good", revoked: "quiet" };
+const ROLES = { guest: "Guest: may talk and ask", user: "User: may have things done", admin: "Admin: answers for others, too" };
 const SAID = { asking: "asks to be let in", revoked: "let in no more" };
 
 /** Who asks comes first, who is let in no more last. */
@@ -25,16 +26,18 @@ export class People extends Whole {
     const help = node("p", "muted", "Who writes to ohmo for the first time is answered with a code. Ask the person for it: that is how you know who they are.");
     help.id = "pairing-help";
     field.setAttribute("aria-describedby", help.id);
+    const role = Object.assign(node("select", "", ...Object.entries(ROLES).map(([value, words]) => Object.assign(node("option", "", words), { value }))), { id: "pairing-role" });
+    role.setAttribute("aria-label", "As what");
     const send = Object.assign(node("button", "choice good", "Let in"), { type: "submit" });
     this.problem = node("p", "refused");
     this.problem.setAttribute("role", "alert");
-    const form = node("form", "sheet pairing", node("h2", "", "Let somebody in"), help, label, node("div", "words", field, send), this.problem);
+    const form = node("form", "sheet pairing", node("h2", "", "Let somebody in"), help, label, node("div", "words", field, role, send), this.problem);
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       send.disabled = true;
       this.problem.textContent = "";
       try {
-        const person = await call("/api/v1/pairing", { code: field.value.trim() });
+        const person = await call("/api/v1/pairing", { code: field.value.trim(), role: role.value });
         field.value = "";
         this.board.toast(`${person.name || person.person} is let in as ${person.role}`);
         await this.read();

@@ -153,7 +153,7 @@ async def test_listings_have_a_table_and_json(home: Path) -> None:
         assert "sent" in (await ohmo("outbox", "list")).out
         assert (await ohmo("outbox", "drop", "dead")).out == "dead: will not be sent\n"
         assert "Grace" in (await ohmo("pairing", "list")).out
-        assert (await ohmo("pairing", "approve", "1234")).out == "slack:U7 (Grace) is let in as user\n"
+        assert (await ohmo("pairing", "approve", "1234")).out.startswith("slack:U7 (Grace) is let in as user. A user may")
         assert (await ohmo("pairing", "revoke", "slack:U7")).out == "slack:U7: is let in no more\n"
         row = json.loads((await ohmo("approvals", "list", "--json")).out)[0]
         assert row["ask"]["question"]["detail"] in (await ohmo("approvals", "show", row["ask"]["id"])).out

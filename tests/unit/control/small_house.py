@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from channels.contract import Address, Answer, Arrival, ChatId, Choice, Cursor, Inbound, MessageId, Options, Outbound, Person, PersonId
 from channels.web.adapter import Web
@@ -167,10 +167,10 @@ class SmallHouse:
     async def people(self) -> list[PersonRow]:
         return self.persons
 
-    async def pair(self, code: str) -> PersonRow | None:
+    async def pair(self, code: str, role: Literal["guest", "user", "admin"] | None = None) -> PersonRow | None:
         for number, row in enumerate(self.persons):
             if row.role == "asking" and row.code_hash == f"hash of {code}":
-                self.persons[number] = replace(row, role="user", code_hash=None)
+                self.persons[number] = replace(row, role=role or "user", code_hash=None)
                 return self.persons[number]
         return None
 

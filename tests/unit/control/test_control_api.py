@@ -196,8 +196,10 @@ async def test_a_stranger_is_let_in_by_code_and_the_hash_stays_inside(house: Sma
         assert "hash of" not in await response.text()
     async with client.post("/api/v1/pairing", json={"code": "9999"}) as response:
         assert response.status == 404
-    async with client.post("/api/v1/pairing", json={"code": "1234"}) as response:
-        assert (await response.json())["role"] == "user"
+    async with client.post("/api/v1/pairing", json={"code": "1234", "role": "owner"}) as response:
+        assert response.status == 400
+    async with client.post("/api/v1/pairing", json={"code": "1234", "role": "admin"}) as response:
+        assert (await response.json())["role"] == "admin"
     async with client.post("/api/v1/pairing/revoke", json={"channel": "slack", "account": "T1", "person": "U1"}) as response:
         assert response.status == 200
 
