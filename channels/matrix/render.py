@@ -14,6 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from channels import thinking
 from channels.cleaning import clean
 from channels.contract import Choice, MessageId, Outbound, Part
 from channels.links import around, disclosed, is_link, words_of
@@ -34,7 +35,6 @@ _PILLS = re.compile(r"https?://matrix\.to/", re.IGNORECASE)  # clients show a pe
 _MARKUP = re.compile(r"[*_`~|\[]")
 _QUOTES = re.compile(r"^[ \t>]*>", re.MULTILINE)
 _CONTROLS = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")  # invisible, and six bytes each in JSON
-_THINKING = re.compile(r"\A\s*<think>(.*?)(?:</think>|\Z)\s*", re.DOTALL | re.IGNORECASE)
 _WRAPPED = {
     "strong": "strong",
     "em": "em",
@@ -60,7 +60,7 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
 
 def revision(room: str, target: MessageId, text: str) -> Part:
     """A newer text of a draft: what does not fit into one event is left out."""
-    source = _quote_thinking(_CONTROLS.sub("", clean(text)))
+    source = thinking.quoted(_CONTROLS.sub("", clean(text)))
     pieces = split_markdown(source, _fits) or ["…"]
     return _edit(room, target, _content(pieces[0] if len(pieces) == 1 else f"{pieces[0]}\n\n…", ()))
 
@@ -99,7 +99,7 @@ def _contents(outbound: Outbound) -> list[Json]:
         pieces = _cut_plain(_with_choices(text, outbound.choices))
         contents = [_plain_content(piece) for piece in pieces]
     else:
-        source = _with_choices(_quote_thinking(text), outbound.choices)
+        source = _with_choices(thinking.quoted(text), outbound.choices)
         contents = [_content(piece, outbound.mentions) for piece in split_markdown(source, _fits)]
     if not contents and not outbound.files:
         contents = [_plain_content("…")]  # an event without words is no message; a reader must see that there was one
@@ -195,15 +195,6 @@ def _with_choices(text: str, choices: Sequence[Choice]) -> str:
     """Matrix has no buttons: the choices stand below as words to answer with."""
     labels = " · ".join(clean(choice.label) for choice in choices)
     return f"{text}\n\nAnswer with one of: {labels}" if choices else text
-
-
-def _quote_thinking(text: str) -> str:
-    """What a model thought aloud at the beginning, as a quote."""
-    found = _THINKING.match(text)
-    if found is None:
-        return text
-    quote = "\n".join(f"> {line}".rstrip() for line in found.group(1).strip().split("\n"))
-    return f"{quote}\n\n{text[found.end() :]}" if found.group(1).strip() else text[found.end() :]
 
 
 def _marked(content: Json) -> Json:

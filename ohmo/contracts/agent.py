@@ -54,6 +54,7 @@ class Parked:
 class Failed:
     reason: str
     retry_after: float | None = None
+    served: bool = False  # the model's server broke on this request (5xx)
 
 
 Outcome = Answered | Parked | Failed

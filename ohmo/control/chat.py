@@ -16,7 +16,7 @@ from channels.web.files import plain_name
 from ohmo.contracts.reports import ArrivalInfo, Reports
 from ohmo.contracts.store import OutRow
 from ohmo.control.answers import Refusal, Wanted, answer, body_of, number
-from ohmo.control.titles import Titles
+from ohmo.control.titles import NOTICES, Titles
 
 _INLINE = frozenset({".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}.items())
 _BLOCK = 64 * 1024
@@ -61,10 +61,17 @@ class Chat:
         ]
 
     async def chats(self, request: web.Request) -> web.Response:
-        """Newest first, with the commands a person may type."""
+        """Newest first, with the commands a person may type. ``notices``: nobody's conversation, a page does not begin there."""
         infos = await self._reports.threads(limit=number(request, "limit", 100, 1000), channel="web")
         chats = [
-            {"chat": i.address.chat, "thread": i.thread, "title": await self._titles.of(i), "last_at": i.last_at, "state": i.state}
+            {
+                "chat": i.address.chat,
+                "thread": i.thread,
+                "title": await self._titles.of(i),
+                "last_at": i.last_at,
+                "state": i.state,
+                "notices": i.address.chat == NOTICES,
+            }
             for i in infos
         ]
         return answer({"chats": chats, "commands": self._need().commands, "max_file": self._need().max_file})

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from channels.contract import Inbound
+from channels.contract import Address, Inbound
 from channels.record import record
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
 
 _LONGEST = 80  # characters
-_ABOUT = "\n\n(This "  # behind the words of a job or a webhook the model is told which one it is
+NOTICES = "notices"  # the chat in which the owner reads what nobody asked for (ohmo/gateway/notices.py)
 _KEPT = 10_000  # threads; the oldest are forgotten and read again
 
 
@@ -29,12 +29,12 @@ class Titles:
 
     async def of(self, info: ThreadInfo) -> str:
         """Empty while nothing was said."""
-        return info.title or (await self._beginning(info.thread)).words
+        return info.title or _named(info.address) or (await self._beginning(info.thread)).words or _chosen(info.address)
 
     async def named(self, info: ThreadInfo) -> tuple[str, str]:
         """``of`` and ``who`` of it in one reading: what nobody has said anything in yet is read every time."""
         began = await self._beginning(info.thread)
-        return info.title or began.words, began.name
+        return info.title or _named(info.address) or began.words or _chosen(info.address), began.name
 
     async def who(self, thread: str, person: str) -> str:
         """As the platform names who began the thread; empty when that is not known, or was somebody else than ``person``."""
@@ -56,12 +56,27 @@ class Titles:
         return self._known[thread]
 
 
+def _named(place: Address) -> str:
+    """Where nobody sits it is called by what speaks there: "Notices", a job's or a webhook's own name. Empty: a conversation."""
+    if place.chat == NOTICES and place.channel in ("web", "house"):
+        return "Notices"
+    kind, colon, name = place.chat.partition(":")
+    if place.channel != "house" or not colon or kind not in ("cron", "hook"):
+        return ""
+    return name.partition(":")[0]
+
+
+def _chosen(place: Address) -> str:
+    """A chat of the page in which nothing was said, only reported: its name, as whoever sends reports there wrote it."""
+    return place.chat if place.channel == "web" else ""
+
+
 def _read(item: ArrivalInfo) -> _Beginning:
     match item.arrival:
         case Inbound(text=text, attachments=attachments, person=person):
             return _Beginning(_cut(text) or _cut(", ".join(a.name for a in attachments)), item.person, person.name)
         case Wake(prompt=prompt):
-            return _Beginning(_cut(prompt.partition(_ABOUT)[0]))
+            return _Beginning(_cut(prompt))
         case _:
             return _Beginning()
 

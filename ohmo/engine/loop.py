@@ -43,7 +43,8 @@ class Engine:
                     async for thought in thoughts:  # records the model step, then ModelDone
                         yield thought
             except ProviderError as error:
-                for last in _failed(turn, str(error), _retry_after(error)):
+                served = isinstance(error, Overloaded) and error.served
+                for last in _failed(turn, str(error), _retry_after(error), served=served):
                     yield last
                 return
         if ledger.last_was_final():
@@ -53,8 +54,8 @@ class Engine:
                 yield last
 
 
-def _failed(turn: str, why: str, retry_after: float | None = None) -> tuple[Failure, Ended]:
-    return Failure(turn, why, fatal=retry_after is None), Ended(Failed(why, retry_after=retry_after))
+def _failed(turn: str, why: str, retry_after: float | None = None, *, served: bool = False) -> tuple[Failure, Ended]:
+    return Failure(turn, why, fatal=retry_after is None), Ended(Failed(why, retry_after, served))
 
 
 def _retry_after(error: ProviderError) -> float | None:

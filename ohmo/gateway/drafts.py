@@ -16,6 +16,7 @@ from typing import Literal
 
 import structlog
 
+from channels import thinking
 from channels.contract import Address, Channel, Outbound, Receipt
 from channels.record import record
 from ohmo.contracts.events import Event, ModelDone, Status, TextDelta, TextReset, ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
@@ -67,14 +68,14 @@ class _Slot:
 
     def grown(self, most: int, redact: Callable[[str], str]) -> str:
         """The text alone, for what cannot be taken back: its last word may be half a secret still, and waits for what follows."""
-        return _LAST_WORD.sub("", redact(self.text))[:most].rstrip()
+        return _LAST_WORD.sub("", redact(thinking.quoted(self.text)))[:most].rstrip()
 
     def shown(self, most: int, now: float, redact: Callable[[str], str], *, busy: bool) -> str:
         """Text, then what is being done (``busy``: by which tools); at most ``most`` characters, cut from the front of the text."""
         doing = self.activity.shown(now - self.began, tools=busy)
         doing = "" if len(doing) > most else doing
         room = most - len(doing) - 2 if doing else most
-        whole = redact(self.text)  # before it is cut: half a token has no shape
+        whole = redact(thinking.quoted(self.text))  # before it is cut: half a token has no shape
         text = whole if len(whole) <= room else "…" + whole[len(whole) - room + 1 :] if room > 1 else ""
         return "\n\n".join(part for part in (text, doing) if part)
 
@@ -151,7 +152,7 @@ class Drafts:
     def newest(self, row: str) -> str | None:
         """What a person could read so far of the answer whose draft is ``row``; None: no such turn runs here."""
         # Over a copy: the loop may begin a turn meanwhile.
-        return next((slot.text for slot in list(self._slots.values()) if slot.row == row and slot.text.strip()), None)
+        return next((thinking.quoted(slot.text) for slot in list(self._slots.values()) if slot.row == row and slot.text.strip()), None)
 
     async def make_way(self, row: OutRow) -> None:
         """For delivery, before a row is sent: one that takes a draft's place is not overtaken by an older text of it, nor any by "is typing"."""

@@ -41,12 +41,12 @@ class Notices:
     ) -> bool:  # fmt: skip
         """``incident`` names it, so that it is told once. ``not_through``: the channel that is broken. ``not_at``: the chat that is; another
         channel is better then, and another chat of the same one will do. ``at``: say it in this place instead.
-        ``heard_at``: where it was said already; an owner who reads there is not told again.
+        ``heard_at``: where it was said already; an owner who reads there, as on the page, is not told again.
         ``once``: the id of its row, so that it is told once over restarts too. False: told before, or nobody can be told."""
         now = self._clock()
         if (told := self._told.get(incident)) is not None and now - told < AGAIN:
             return False
-        if heard_at is not None and self._address(not_through) == heard_at:
+        if heard_at is not None and (heard_at.channel == DASHBOARD.channel or self._address(not_through) == heard_at):
             return False
         self._told = {name: at for name, at in self._told.items() if now - at < AGAIN} | {incident: now}
         log.warning("owner_notice", incident=incident, text=text)

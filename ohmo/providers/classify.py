@@ -57,7 +57,8 @@ def classify(where: str, model: str, status: int | None, kind: str, message: str
         or (status is not None and status >= 500)
         or kind in ("overloaded_error", "rate_limit_error", "api_error", "server_error")
     ):
-        return Overloaded(f"{where}: {status or kind}: {short}", retry_after=retry_after)
+        served = (status or 0) >= 500 or kind in ("overloaded_error", "api_error", "server_error")
+        return Overloaded(f"{where}: {status or kind}: {short}", retry_after=retry_after, served=served)
     if status is None and not kind:
         return Overloaded(f"{where}: {short}", retry_after=retry_after)
     return Refused(f"{where}: {model} refuses this request ({short})")

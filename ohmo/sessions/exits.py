@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from channels import thinking
 from channels.contract import Outbound
 from channels.errors import Unavailable
 from ohmo.contracts.agent import OpenCall
@@ -43,7 +44,7 @@ class Exits:
     async def answered(self, run: Run, ledger: TurnLedger, text: str) -> None:
         """Stored: turn done, first message answered, the others merged, with the answer's post. Seen: the answer. Restart: nothing."""
         parts = self._parts
-        posts, report = await self._answer(run, ledger, text or words.NO_ANSWER)
+        posts, report = await self._answer(run, ledger, text)
         parts.failpoint("outbox.before")
         steps, spent = ledger.unwritten
         ledger.written(await parts.store.finish(self._claim, run.turn, steps, posts, End("done", report=report), usage=spent))
@@ -110,7 +111,7 @@ class Exits:
         await ledger.flush()
         asks = [Ask(parts.new_id(), call.id, question, str(run.plan.cwd)) for call, question in questions]
         timeout = lateness.PATIENCE if questions[0][0].name == lateness.CALL else self._patience(run.plan)
-        standing = _standing(parts.closing, run.transcript.final_text())
+        standing = _standing(parts.closing, thinking.quoted(run.transcript.final_text()))
         await parts.store.park(self._claim, run.turn, asks, timeout=timeout, card=parts.card, closing=standing)
         parts.failpoint("approval.stored")
         self._over(run.turn, "parked", questions[0][1].title)
@@ -162,9 +163,9 @@ class Exits:
         """The answer's posts; of a turn that nobody sits in front of as its terms want it, with what its history keeps."""
         parts, first = self._parts, run.work.arrivals[0]
         if not isinstance(first, Wake) or first.terms is None or parts.report is None:
-            return self._posts(run.work, text, await self._footnote(run, ledger)), None
+            return self._posts(run.work, thinking.quoted(text) or words.NO_ANSWER, await self._footnote(run, ledger)), None
         refused = [f"{call.name}: {summary(call)}" for call in run.transcript.refused()]
-        outbound, report = await parts.report(first, text, refused)
+        outbound, report = await parts.report(first, thinking.without(text) or words.NO_ANSWER, refused)
         if is_scheduled(run.work):
             parts.failpoint("cron.ran")
         return ([PostRow(parts.new_id(), "message", outbound)] if outbound is not None else []), report

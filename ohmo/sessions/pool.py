@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 import structlog
 
 from channels.errors import Unavailable
-from ohmo.contracts.agent import Failed
+from ohmo.contracts.agent import Answered, Failed, Parked
 from ohmo.contracts.errors import Damaged, LeaseLost
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.store import Claim, Hint, PostRow, Work
-from ohmo.lifecycle import backoff, failure_of
+from ohmo.lifecycle import failure_of
+from ohmo.sessions.outages import Outages
 from ohmo.sessions.parts import Busy, SessionParts
 from ohmo.sessions.session import TRIES, Session, Why
 from ohmo.sessions.shelf import Shelf
@@ -57,8 +58,7 @@ class Pool:
         self._parts, self._store, self._clock, self._owner, self._width = parts, parts.store, parts.clock, owner, width
         self._running: dict[str, _Running] = {}
         self._renewed = parts.clock()  # when all leases were fresh
-        self._outages: dict[str, int] = {}  # threads whose model cannot be reached: tries so far
-        self._why_out = ""
+        self._outages = Outages()
         self._unreadable: dict[str, int] = {}  # threads whose work cannot be read: tries so far
         self._shelf = Shelf(cache)
         self._suspects = suspects or Suspects()
@@ -99,7 +99,7 @@ class Pool:
     async def stopped(self, thread: str) -> None:
         """A command has ended, in the store, what was said before it: a turn here that lost its lease by that ends at once. What was said after
         the command may run already, under a lease of its own, and goes on. Raises Unavailable."""
-        self._outages.pop(thread, None)
+        self._outages.over(thread, answered=False)
         running = self._running.get(thread)
         if running is not None and await self._store.renew([running.session.claim], TTL):
             _end(running, "stopped")
@@ -291,20 +291,18 @@ class Pool:
         if self._narrow is None:
             self._shelf.put(claim, transcript)
         if isinstance(outcome, Failed) and outcome.retry_after is not None:
-            await self._outage(session, work, outcome, outcome.retry_after)
+            pause = self._outages.pause(claim.thread, outcome)
+            if pause is None:
+                await session.exits.failed(work, transcript, f"{outcome.reason.rstrip('.')}, again and again")
+            else:
+                await session.exits.waiting(work, outcome.reason, pause)
         else:
-            self._outages.pop(claim.thread, None)
+            self._outages.over(claim.thread, answered=isinstance(outcome, Answered | Parked))
 
     @property
     def outage(self) -> str:
-        """Why the model could not be reached last, as long as a thread waits for it; "" when none does."""
-        return self._why_out if self._outages else ""
-
-    async def _outage(self, session: Session, work: Work, outcome: Failed, retry_after: float) -> None:
-        thread = session.claim.thread
-        tries = self._outages.get(thread, 0)
-        await session.exits.waiting(work, outcome.reason, max(retry_after, backoff(tries, first=5.0, most=300.0)))
-        self._outages[thread], self._why_out = tries + 1, outcome.reason
+        """Why the model could not be reached last; "" once it answered anybody since, or when nobody waits for it."""
+        return self._outages.why
 
     async def _bury(self, session: Session, error: Damaged) -> bool:
         """Work that cannot be read has no turn whose tries could be counted: they are counted here."""

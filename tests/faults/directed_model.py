@@ -3,7 +3,8 @@
 ``m-7-3fa9 #run{echo x >> counter} #chunks{20} #pace{0.1} #wait{2}``: calls Bash once, then answers in 20 pieces, 0.1 s apart, after 2 s.
 ``#lines{300}``: that command behind so many lines that do nothing (``behind``).
 ``#show{FILES}``: shows files by Brief. ``#then{COMMAND}``: a second command, when the first has its result. ``#hold{8}``: answers eight events of
-the wire, and the rest when the test says so (``model.go``).
+the wire, and the rest when the test says so (``model.go``). ``#think{WORDS}``: thinks aloud first, as local models do.
+``#broken{500}``: the server breaks on it, each time.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ def behind(lines: int, command: str) -> str:
 def directed(asked: Asked) -> Turn:
     said = asked.said
     markers, wanted = MARKER.findall(said), dict(_DIRECTION.findall(said))
+    if "broken" in wanted:
+        return Turn(status=int(wanted["broken"]), kind="api_error", message="it broke on this")
     if "run" in wanted and not results(asked.body):
         command = behind(int(wanted.get("lines", 0)), wanted["run"])
         return Turn(calls=(Call("Bash", {"command": command, "description": "count"}),), delay=float(wanted.get("wait", 0)))
@@ -40,6 +43,8 @@ def directed(asked: Asked) -> Turn:
     if "show" in wanted and not results(asked.body):
         return Turn(calls=(Call("Brief", {"message": "here it is", "attachments": wanted["show"].split()}),))
     text = answer_to(markers[-1]) if markers else "no marker"
+    if "think" in wanted:
+        text = f"<think>\n{wanted['think']}\n</think>\n\n{text}"
     hold = int(wanted["hold"]) if "hold" in wanted else None
     return Turn(
         text, chunks=int(wanted.get("chunks", 3)), between=float(wanted.get("pace", 0)), delay=float(wanted.get("wait", 0)), hold=hold

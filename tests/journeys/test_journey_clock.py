@@ -49,7 +49,7 @@ async def test_a_message_that_waited_a_minute_is_not_called_a_year_old(world: Ca
     async with house(life) as built:
         await connected(built)
         await life.platform.says("one")
-        await life.hears(words.WAITING.split(" (")[0])
+        await life.hears(words.waiting("x").split(" (")[0])
         await sets(life, built, YEAR)
         life.model.default = echo
 

@@ -22,7 +22,7 @@ from tests.platforms.model.script import Asked, Call, Turn
 from tests.platforms.model.server import ModelServer, serving
 
 WIRES = {"anthropic": "claude-sonnet-5-5", "openai": "local-1"}
-KEPT = words.WAITING.split(" (")[0]
+KEPT = words.waiting("x").split(" (")[0]
 LOST = words.failed("x").split(":")[0]
 MISTAKES = ("invalid_request_error", "refuses this request")  # what a conversation that is not whole would bring
 

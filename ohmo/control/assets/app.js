@@ -111,7 +111,7 @@ const places = new Places(
       menu(false);
       chats.draw();
     },
-    newest: () => chats.rows[0]?.chat,
+    newest: () => chats.rows.find((chat) => !chat.notices)?.chat,
     toast,
     counted: () => house.soon(),
     lost: known,

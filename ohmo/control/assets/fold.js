@@ -17,6 +17,10 @@ export function summary(name, given) {
   return line.length > 120 ? `${line.slice(0, 119)}…` : line;
 }
 
+const THINKING = /^\s*<think>([\s\S]*?)(?:<\/think>|$)\s*/i;
+/** What a local model thought aloud as a quote, as channels/thinking.py does it. */
+const quoted = (text) => text.replace(THINKING, (_, thought) => (thought.trim() ? `${thought.trim().split("\n").map((line) => `> ${line}`.trimEnd()).join("\n")}\n\n` : ""));
+
 const asks = (choice) => !choice.value.startsWith("again:"); // the button below a failure is no question
 
 const textOf = (blocks) => blocks.filter((block) => block.type === "text").map((block) => block.text).join("\n\n");
@@ -131,7 +135,7 @@ export class Fold {
         const calls = step.blocks.filter((block) => block.type === "tool_call");
         if (!calls.length) return []; // the answer is a post of its own
         const changed = [];
-        const text = textOf(step.blocks).trim();
+        const text = quoted(textOf(step.blocks)).trim();
         if (text) changed.push(...this.add({ id: `s${item.seq}`, kind: "aside", turn: item.turn, text, at: item.at }));
         for (const call of calls) {
           const entry = { id: `c${call.id}`, kind: "tool", turn: item.turn, name: call.name, summary: summary(call.name, call.arguments), given: call.arguments, state: "asked", result: null, at: item.at };

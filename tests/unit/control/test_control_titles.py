@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import get_args
 
 import pytest
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Wake
-from ohmo.contracts.cron import JobSpec, When
 from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
 from ohmo.contracts.store import ThreadSettings
 from ohmo.control.titles import Titles
-from ohmo.cron.wakes import prompt_of
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 
@@ -28,12 +25,23 @@ class History:
         return [ArrivalInfo(thread, 1, "wake", "owner", NOW, "waiting", None, None, None, self._wake)]
 
 
-@pytest.mark.parametrize("when", get_args(When))
-async def test_the_thread_of_a_job_is_called_by_the_jobs_own_words(when: When) -> None:
-    spec = JobSpec("nightly", "Look at the night.\n\n(All of it.)", "UTC", schedule="@daily", when=when)
-    house = Titles(History(prompt_of(spec, NOW, "a report\n\n(with brackets)")))  # type: ignore[arg-type]
-    info = ThreadInfo("t1", Address("house", "local", ChatId("nightly")), "", None, 0, NOW, "idle", ThreadSettings())
-    assert await house.of(info) == "Look at the night. (All of it.)"
+@pytest.mark.parametrize(
+    ("channel", "chat", "title"),
+    [
+        ("house", "cron:nightly", "nightly"),
+        ("house", "cron:nightly:telegram:7@bot", "nightly"),
+        ("house", "hook:deploy:abc:def", "deploy"),
+        ("house", "notices", "Notices"),
+        ("web", "notices", "Notices"),
+        ("web", "reports", "reports"),
+        ("telegram", "notices", ""),
+    ],
+)
+async def test_where_nobody_sits_it_is_called_by_what_speaks_there(channel: str, chat: str, title: str) -> None:
+    house = Titles(History("" if channel != "house" else "Look at the night."))  # type: ignore[arg-type]
+    info = ThreadInfo("t1", Address(channel, "local", ChatId(chat)), "", None, 0, NOW, "idle", ThreadSettings())
+    assert await house.of(info) == title
+    assert (await house.named(info))[0] == title
 
 
 async def test_a_thread_in_which_nothing_was_said_is_read_once_for_title_and_person() -> None:
