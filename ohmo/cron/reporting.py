@@ -10,9 +10,13 @@ from channels.contract import Address, Outbound
 from channels.text import code_span
 from ohmo.contracts.arrivals import Terms, Wake
 from ohmo.contracts.cron import PREVIEW, Jobs, Report
+from ohmo.contracts.messages import ToolCall, ToolResult
 from ohmo.cron.attached import attached
 from ohmo.cron.wakes import SILENT
 
+SUMMARY = 600  # characters the model may say above a report that is posted word for word
+_TRIAGE = "Bash(ohmo triage "
+Ended = tuple[ToolCall, ToolResult]
 _AROUND = " \t\r\n*_`'\"#>-"  # what a model dresses a word with
 
 
@@ -23,12 +27,15 @@ class Reporter:
     def __init__(self, jobs: Jobs, resolve: Callable[[str], Address], owner: Callable[[], Address], workspace: Path) -> None:
         self._jobs, self._resolve, self._owner, self._workspace = jobs, resolve, owner, workspace
 
-    async def __call__(self, wake: Wake, text: str, refused: Sequence[str]) -> tuple[Outbound | None, Report]:
-        """``refused``: calls that nobody allowed in time. The post, None: nobody is told; and what the history keeps."""
+    async def __call__(self, wake: Wake, text: str, refused: Sequence[str], calls: Sequence[Ended] = ()) -> tuple[Outbound | None, Report]:
+        """``refused``: calls that nobody allowed in time; ``calls``: all that ended. The post, None: nobody is told; and what the history keeps."""
         terms = wake.terms
         assert terms is not None
-        seen, kept = fingerprint(text), text[:PREVIEW]
-        silence = None if refused else await self._silence(wake, terms, text, seen)
+        printed = triage_report(terms.rules, calls)
+        news = text if printed is None else printed
+        text = text if printed is None else _on_top(text, printed)
+        seen, kept = fingerprint(news), text[:PREVIEW]
+        silence = None if refused else await self._silence(wake, terms, news, seen)
         if silence is not None:
             return None, Report(silence, kept, seen)
         said, files = attached(text.strip(), self._workspace)
@@ -65,6 +72,26 @@ class Reporter:
             return self._resolve(terms.to), ""
         except ValueError as error:
             return self._owner(), f"The report of {terms.name} could not go where it belongs ({error})"
+
+
+def triage_report(rules: Sequence[str], calls: Sequence[Ended]) -> str | None:
+    """What ``ohmo triage`` printed in this run, word for word, where a rule of the job names that very command; also at the end of a pipe.
+    None: it is no such job, or the command brought nothing."""
+    wanted = {rule[len("Bash(") : -1] for rule in rules if rule.startswith(_TRIAGE)}
+    found: str | None = None
+    for call, result in calls:
+        command = str(call.arguments.get("command", "")) if call.name == "Bash" else ""
+        if command.rpartition(" | ")[2].strip() in wanted and not result.error:
+            found = result.text
+    return found
+
+
+def _on_top(text: str, printed: str) -> str:
+    """The report, below what the model says about it when that is short and not the report again."""
+    said = text.strip()
+    if is_silent(printed) or is_silent(said) or len(said) > SUMMARY or fingerprint(said) == fingerprint(printed):
+        return printed
+    return f"{said}\n\n{printed}"
 
 
 def is_silent(text: str) -> bool:

@@ -12,6 +12,7 @@ from ohmo.contracts.agent import Agent
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.events import Event
+from ohmo.contracts.messages import ToolCall, ToolResult
 from ohmo.contracts.store import Card, Claim, Closing, Store, ToContext, ToStep, Work
 from ohmo.contracts.tool import Question
 from ohmo.failpoints import Failpoint
@@ -20,7 +21,8 @@ from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.tally import Tally
 
 Busy = Literal["queue", "steer", "interrupt", "collect"]
-Reporting = Callable[[Wake, str, Sequence[str]], Awaitable[tuple[Outbound | None, Report]]]
+Ended = Sequence[tuple[ToolCall, ToolResult]]
+Reporting = Callable[[Wake, str, Sequence[str], Ended], Awaitable[tuple[Outbound | None, Report]]]
 
 
 @record(kw_only=True)

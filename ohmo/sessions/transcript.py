@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ohmo.context.window import Window, step_tokens
 from ohmo.contracts.agent import OpenCall
-from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, UserStep
+from ohmo.contracts.messages import CallResult, CallStarted, ModelStep, Step, Text, ToolCall, ToolResult, UserStep
 
 REFUSED = "Not allowed ("  # how the executor begins a refusal
 UNBOUNDED = 1 << 60  # tokens: until a turn's plan says how many
@@ -122,21 +122,25 @@ class Transcript:
         """The model has answered to the last words of a person."""
         return bool(self._steps) and not isinstance(self._steps[-1], UserStep)
 
-    def refused(self) -> list[ToolCall]:
-        """Calls since the last words of a person that were not allowed."""
+    def ended_calls(self) -> list[tuple[ToolCall, ToolResult]]:
+        """Calls since the last words of a person, or of what woke the turn, with what came of them."""
         calls: dict[str, ToolCall] = {}
-        found: list[ToolCall] = []
+        found: list[tuple[ToolCall, ToolResult]] = []
         for step in self._steps:
             match step:
                 case UserStep(source="message" | "wake"):
                     calls, found = {}, []
                 case ModelStep(blocks, _, _):
                     calls |= {block.id: block for block in blocks if isinstance(block, ToolCall)}
-                case CallResult(result) if result.error and result.text.startswith(REFUSED) and result.call in calls:
-                    found.append(calls[result.call])
+                case CallResult(result) if result.call in calls:
+                    found.append((calls[result.call], result))
                 case _:
                     continue
         return found
+
+    def refused(self) -> list[ToolCall]:
+        """Those of them that were not allowed."""
+        return [call for call, result in self.ended_calls() if result.error and result.text.startswith(REFUSED)]
 
     def bots_in_a_row(self) -> int:
         """Messages of other bots since a person last spoke."""

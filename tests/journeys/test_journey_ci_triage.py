@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ohmo.assembly.house import House
 from ohmo.contracts.messages import CallResult
 from ohmo.contracts.provider import ModelRequest
@@ -92,6 +94,15 @@ def repeats_it(request: ModelRequest) -> Answer:
     return step.result.text
 
 
+def distorts_it(_: ModelRequest) -> Answer:
+    """A weak model that says everything but what stands there."""
+    return "CI triage: 0 new. All is green, nothing is fixed. " + "And so on. " * 100
+
+
+def sums_it_up(_: ModelRequest) -> Answer:
+    return "The index that Ada dropped is what breaks both unit jobs."
+
+
 def commit(folder: Path, subject: str) -> str:
     git = ["git", "-C", str(folder), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", subject], check=True)
@@ -144,3 +155,29 @@ async def test_the_morning_report_speaks_once_keeps_silent_while_nothing_changes
             assert f"by [`{mended[:7]}`]" in said.text
     assert len(life.bot("team")) == 2
     assert life.bot("boss") == []  # no question was asked, no failure told
+
+
+@pytest.mark.parametrize(("says", "above"), [(distorts_it, ""), (sums_it_up, "The index that Ada dropped")])
+async def test_the_report_is_posted_word_for_word_whatever_the_model_makes_of_it(
+    world: Callable[..., World], says: Callable[[ModelRequest], Answer], above: str
+) -> None:
+    ci = Ci()
+    life = world(runs_it, says, runs_it, says, config="owner: ['fake:boss']\n")
+    life.work.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(life.work)], check=True)
+    good, bad = (commit(life.work, text) for text in ("Begin", "Drop the index"))
+    with ci.serving():
+        ci.add(1, good)
+        ci.add(2, bad, ("unit (3.11)", "Run tests"))
+        async with house(life) as built:
+            await eventually(lambda: built.board.report()["fake"].state == "connected")
+            given = {"recipe": "ci-triage-http", "to": "fake:team", "thread": "ci", "tz": "UTC", "schedule": "0 10 * * 1-5"}
+            await built.clockwork.desk.create(given, values={"url": f"{ci.url}/runs"})
+            life.clock.tick(3_600)
+            said = await life.hears("CI triage: 1 new", "team")
+            assert said.text.startswith(above or "**CI triage: 1 new")
+            assert "Ada: Drop the index" in said.text
+            assert "All is green" not in said.text
+            life.clock.tick(DAY)  # nothing ran since: what the model says of it is no news
+            assert (await ended(built, 2))[1] == "silent: nothing changed"
+    assert len(life.bot("team")) == 1

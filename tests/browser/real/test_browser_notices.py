@@ -23,7 +23,7 @@ async def test_notices_and_jobs_have_names_and_the_page_does_not_open_on_them(
     page: Page, pages: OpenPage, daemon: Daemon, model: ModelServer
 ) -> None:
     model.next(Turn(status=400, kind="invalid_request_error", message="no"))
-    await daemon.ask("cron", "add", "0 5 * * *", "Look at the night.", "--name", "nightly")
+    await daemon.ask("cron", "add", "0 5 * * *", "--prompt", "Look at the night.", "--name", "nightly")
     await daemon.ask("cron", "run", "nightly")
     chats = page.locator("#chats")
     await expect(chats.get_by_text("Notices")).to_be_visible(timeout=40_000)
