@@ -21,6 +21,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.text",
         "channels.cleaning",
         "channels.links",
+        "channels.thinking",
         "channels.fields",
         "channels.quarantine",
         "channels.fetching",
