@@ -17,7 +17,7 @@ from ohmo.permissions.protected import ProtectedPlaces
 from ohmo.permissions.reach import Reach, folder_rule
 from ohmo.permissions.rules import Rule, RuleSet, path_matches
 from ohmo.permissions.ruling import Layer, Ruling, by_mode
-from ohmo.permissions.shell import Script, Shell, Simple
+from ohmo.permissions.shell import Script, Shell, Simple, only_git_that_reads
 from ohmo.permissions.shell.admitting import covers
 from ohmo.permissions.shell.inline import hidden_code
 from ohmo.permissions.shell.paths_in import SHALLOW, goes_deep, places, wanted_paths
@@ -211,14 +211,18 @@ class CommandPolicy:
         by_rule: Ruling | None = None
         outside: list[str] = []
         twins = self._sensitive.twins()
+        quiet = only_git_that_reads(script.plain)
         for simple in script.plain:
             beyond: list[str] = []
             opened = reading(simple)
             closed = self._closed(simple, opened, twins) if opened is not None else ""
             if closed:
                 return Ruling("ask", "sensitive", "", closed, remember=False)
-            why = self._why_not_free(simple, opened, context, beyond)
-            ruled = self._by_rule(simple, layers, context) if why or beyond else None
+            shut = self._why_shut(simple, opened, context, beyond) if opened is not None else ""
+            why = shut or self._why_not_free(simple, opened, context)
+            if not why and opened is not None and opened.repository is not None and not quiet:
+                why = f"{simple.text[:200]!r} runs what git's settings say, beside git that changes something"
+            ruled = self._by_rule(simple, layers, context, wild=not shut) if why or beyond else None
             if why and ruled is None:
                 return by_mode(context, why)
             if ruled is None or "*" in ruled.rule:  # a wildcard leads nowhere else
@@ -240,9 +244,8 @@ class CommandPolicy:
                 return f"{found} is below {path}"
         return ""
 
-    def _why_not_free(self, simple: Simple, opened: Reading | None, context: CallContext, outside: list[str]) -> str:
-        """Why the command is more than reading; "" when it is not. ``outside`` gains the paths it
-        would read outside the workspace."""
+    def _why_not_free(self, simple: Simple, opened: Reading | None, context: CallContext) -> str:
+        """Why the command is more than reading; "" when it is not."""
         if opened is None:
             return f"{simple.text[:200]!r} may change something"
         if any(each.kind == "write" and each.target not in _HARMLESS_TARGETS for each in simple.redirects):
@@ -251,6 +254,11 @@ class CommandPolicy:
             program = program_at(simple.words[0], self._shell.path)
             if program is None or self._reach.holds(program, context) or not is_machine_code(program):
                 return f"{simple.words[0]} is not the system's program of that name"
+        return ""
+
+    def _why_shut(self, simple: Simple, opened: Reading, context: CallContext, outside: list[str]) -> str:
+        """Why the command may not read what it would; "" when it may. ``outside`` gains the paths it
+        would read outside the workspace."""
         for cwd in simple.cwds:
             for path in _paths(simple, opened, cwd):
                 if path.startswith("/dev/"):
@@ -284,8 +292,11 @@ class CommandPolicy:
                 return Ruling("ask", "mode", context.mode, why, suggests=folder_rule(path))
         return None
 
-    def _by_rule(self, simple: Simple, layers: Sequence[tuple[Layer, Sequence[Rule]]], context: CallContext) -> Ruling | None:
-        """A rule allows the words; a file that is written needs a rule of its own."""
+    def _by_rule(
+        self, simple: Simple, layers: Sequence[tuple[Layer, Sequence[Rule]]], context: CallContext, *, wild: bool
+    ) -> Ruling | None:
+        """A rule allows the words; a file that is written needs a rule of its own. ``wild``: rules
+        with wildcards count."""
         rules = [rule for _, each in layers for rule in each]
         written = [each.target for each in simple.redirects if each.kind == "write" and each.target not in _HARMLESS_TARGETS]
         if not all(self._may_write(simple, target, rules) for target in written):
@@ -293,7 +304,8 @@ class CommandPolicy:
         inside = partial(self._inside, simple.cwds[-1], context)
         for layer, each in layers:
             for rule in each:
-                if rule.tool == "Bash" and covers(rule.pattern, simple, inside):
+                told = wild or "*" not in (rule.pattern or "")
+                if rule.tool == "Bash" and told and covers(rule.pattern, simple, inside):
                     return Ruling("allow", layer, rule.text)
         return None
 

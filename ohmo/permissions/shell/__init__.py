@@ -14,7 +14,7 @@ from ohmo.permissions.shell.script import Redirect, Script, Simple
 
 _SHORT = 4000  # characters
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
-__all__ = ["DEFAULT_PATH", "Redirect", "Script", "Shell", "Simple"]
+__all__ = ["DEFAULT_PATH", "Redirect", "Script", "Shell", "Simple", "only_git_that_reads"]
 
 
 class Shell:
