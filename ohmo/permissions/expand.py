@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from collections.abc import Sequence
@@ -10,7 +11,6 @@ from ohmo.permissions.patterns import SOME
 
 BUDGET = 20_000  # folder entries looked at for one word
 _PIECES = re.compile(r"\\(.)|([*?])|([^*?\\]+)", re.DOTALL)
-_WILD = {"*": ".*", "?": "."}
 
 
 class TooWide(Exception):
@@ -20,10 +20,8 @@ class TooWide(Exception):
 def expand(pattern: str) -> list[str]:
     """Existing paths that match an absolute pattern with ``SOME`` in it, dot files included.
     Raises TooWide."""
-    forms: list[str | re.Pattern[str]] = []
-    for part in [part for part in pattern.split("/") if part]:
-        body = ".*".join(map(re.escape, part.split(SOME)))
-        forms.append(re.compile(body, re.DOTALL) if SOME in part else part)
+    parts = [part for part in pattern.split("/") if part]
+    forms = [re.compile(_translated(part.split(SOME))) if SOME in part else part for part in parts]
     return _existing("/", forms)
 
 
@@ -45,8 +43,17 @@ def _form(part: str) -> str | re.Pattern[str]:
     pieces: list[tuple[str, str, str]] = _PIECES.findall(part)
     if not any(wild for _, wild, _ in pieces):
         return "".join(escaped or letters for escaped, _, letters in pieces)
-    body = "".join(_WILD[wild] if wild else re.escape(escaped or plain) for escaped, wild, plain in pieces)
-    return re.compile(body if part.startswith(".") else rf"(?!\.){body}", re.DOTALL)
+    body = fnmatch.translate("".join(wild or _plain(escaped or plain) for escaped, wild, plain in pieces))
+    return re.compile(body if part.startswith(".") else rf"(?!\.){body}")
+
+
+def _translated(parts: Sequence[str]) -> str:
+    """As fnmatch does it: the time for many wildcards stays small."""
+    return fnmatch.translate("*".join(map(_plain, parts)))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[*?\[]", r"[\g<0>]", text)
 
 
 def _existing(top: str, forms: Sequence[str | re.Pattern[str]], *, letters: bool = False) -> list[str]:

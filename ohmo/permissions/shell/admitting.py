@@ -127,7 +127,11 @@ _COMPILING = re.compile(
     r"-[cSEg]|-g[0-3]|-O[0-3sg]?|-W[a-z][\w=-]*|-std=[\w+]+|-[IL](?!.*\.\.)\w[\w./-]*|-D\w+(=[\w.]*)?|-U\w+"
     r"|-l\w+|-o|-pthread|-fPIC|-fpic|-shared|-static|-pedantic|-M[MD]?"
 )
-_INTERPRETERS = word_set("python python3 node ruby perl php lua deno bun tclsh osascript Rscript java")
+# Their first word says what runs (tar's may hold options without a dash).
+_INTERPRETERS = word_set(
+    """python python3 node ruby perl php lua deno bun tclsh osascript Rscript java npx pnpx bunx uvx
+        tar bsdtar gtar"""
+)
 # Verbs that run, or set up, what the next words say; no rule with a wildcard covers those.
 _RUNNERS = word_set(
     """run exec x dlx eval config alias api create bisect submodule filter-branch difftool mergetool

@@ -25,7 +25,7 @@ _TELLS: dict[str, str] = {  # program: what its arguments, joined by spaces, loo
     "gcloud": r"(auth|config config-helper).*(print-|config-helper|credential).*",
     "az": r"account get-access-token.*",
     "aws": r"(configure (get|export-credentials)|sts get-session-token|ecr get-login-password).*",
-    "kubectl": r".*(config view.*--raw|get secrets?\b|describe secrets?\b|create token).*",
+    "kubectl": r".*(config view.*--raw|(get|describe)\b.*\bsecrets?\b|create token).*",
     "docker": r".*\bsecret inspect.*",
     "ssh-keygen": r".*-y\b.*",
     "gcore": r".*",

@@ -198,6 +198,15 @@ def test_what_really_only_reads_stays_free(house: House, command: str) -> None:
         ("Bash(make test:*)", "make test -f evil.mk"),
         ("Bash(npm test:*)", "npm test --script-shell=./evil"),
         ("Bash(go test:*)", "go test -exec ./evil"),
+        ("Bash(make:*)", "make -l SHELL=./evil"),
+        ("Bash(make:*)", "make -l --eval=x"),
+        ("Bash(npm run:*)", "npm run x --omit --script-shell=./evil"),
+        ("Bash(cargo test:*)", "cargo test -p --config=x"),
+        ("Bash(pytest:*)", "pytest -k -pevil"),
+        ("Bash(pytest:*)", "pytest -k @evil.args"),
+        ("Bash(journalctl:*)", "journalctl -n --vacuum-time=1s"),
+        ("Bash(gh pr:*)", "gh pr view -w 5"),
+        ("Bash(tar cf:*)", "tar cf -I ./evil x"),
     ],
 )
 def test_a_grant_for_a_verb_does_not_widen_by_options(house: House, rule: str, command: str) -> None:
@@ -246,3 +255,21 @@ def test_long_commands_are_judged_in_bounded_time(house: House, command: str) ->
     start = time.process_time()
     house.bash(command, "default", deny=["Bash(rm:*)", "Read(./private/**)"])
     assert time.process_time() - start < 10  # 0.1 to 0.6 s; one of them took a minute
+
+
+@pytest.mark.parametrize("command", ["tar cfI x.tar ./evil a.py", "tar cIf ./evil x.tar a.py", "npx evil"])
+def test_a_rule_for_a_program_does_not_choose_what_its_first_word_runs(house: House, command: str) -> None:
+    assert house.bash(command, allow=["Bash(tar:*)", "Bash(tar *)", "Bash(npx:*)"]).verdict == "ask"
+
+
+@pytest.mark.parametrize("command", ["kubectl get -o yaml secrets", "kubectl get cm,secret -o yaml"])
+def test_secrets_of_a_cluster_stay_closed_wherever_the_word_stands(house: House, command: str) -> None:
+    assert house.bash(command, allow=["Bash(kubectl get:*)"]).layer == "sensitive"
+
+
+@pytest.mark.parametrize("command", ["sed -n 'p" + "\n" * 9000 + "!' x", "ls " + "*a" * 4000 + "b"])
+def test_no_repetition_holds_the_judgement_up(house: House, command: str) -> None:
+    (house.work / ("a" * 250)).touch()
+    began = time.process_time()
+    assert house.bash(command).verdict != "deny"
+    assert time.process_time() - began < 2.0
