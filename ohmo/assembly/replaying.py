@@ -187,16 +187,16 @@ class _Again:
 
 def _otherwise(decision: Decision, *, refused: bool, text: str) -> str:
     then = text.splitlines()[0][:200] if text else ""
+    by_person = text.startswith((f"{REFUSED}approval)", f"{REFUSED}question)"))
     match decision:
         case Deny(layer, reason) if not refused:
             return f"ran then, would not be allowed today ({layer}: {reason})"
-        case Allow() if refused:
+        case Allow() if refused and not by_person:
             return f"was refused then ({then}), would run today"
         case Deny() | Allow():
             return ""
         case _:
-            asked = not refused or text.startswith((f"{REFUSED}approval)", f"{REFUSED}question)"))
-            return "" if asked else f"was refused then ({then}), a person would be asked today"
+            return "" if not refused or by_person else f"was refused then ({then}), a person would be asked today"
 
 
 async def _unanswered(digest: str) -> None:  # noqa: ARG001

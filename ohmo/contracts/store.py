@@ -218,7 +218,8 @@ class Approvals(Protocol):
         ...
 
     async def consume(self, claim: Claim, turn: str, call: str, digest: str) -> Verdict | None:
-        """What a human said about this very call: once. None: nobody was asked, the digest differs, or it was used."""
+        """What a human said about this very call: once. None: nobody was asked, or it was used.
+        When the digest differs, a no is a no, and what was allowed is ``changed``."""
         ...
 
     async def expire(self, card: Card, closing: Closing) -> int:

@@ -30,9 +30,10 @@ class Question:
 
 @record
 class Verdict:
-    """What a human said about one call. ``word``: free text or the chosen value."""
+    """What a human said about one call. ``word``: free text or the chosen value. ``changed``: it was
+    allowed, and is not the same call any more."""
 
-    state: Literal["allowed", "denied", "expired"]
+    state: Literal["allowed", "denied", "expired", "changed"]
     scope: Literal["once", "session", "always"] = "once"
     word: str = ""
     person: str = ""

@@ -31,6 +31,11 @@ _LONG = 2000  # characters
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 _ONCE = Choice("once", "Allow once", "good")
 _DENY = Choice("deny", "Deny", "danger")
+_CHANGED = Deny(
+    "approval",
+    "what it would touch changed while the person was asked (a link leads elsewhere, or it works in"
+    " another folder), so it was not run; ask for it again if it is still wanted",
+)
 _REMEMBERED = (Choice("session", "Allow for this session"), Choice("always", "Always allow"))
 
 
@@ -61,6 +66,8 @@ class LayeredGate:
         self._policy, self._grants, self._hooks, self._others = policy, grants, hooks, others
 
     async def judge(self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Answered) -> Decision:
+        """What a person said about this very call goes before what is allowed meanwhile, also by
+        the grant that the same answer left behind."""
         hooked = await self._hooks(call, footprint, context)
         if isinstance(hooked, Deny):
             return hooked
@@ -76,11 +83,13 @@ class LayeredGate:
         if footprint.question is not None:
             question = replace(footprint.question, digest=digest)
             decision = await self._answer(question, arguments, answered)
+        elif (verdict := await answered(digest)) is not None:
+            decision = _said(verdict, arguments)
         elif ruling.verdict == "allow":
             decision = Allow(ruling.source, arguments)
         else:
             footprint = _leading(footprint, paths, context)
-            decision = await self._permission(call, footprint, context, digest, ruling, arguments, answered)
+            decision = self._permission(call, footprint, context, digest, ruling)
         return replace(decision, judged=self._judged(call, paths, context)) if isinstance(decision, Allow) else decision
 
     def _judged(self, call: ToolCall, paths: Paths, context: CallContext) -> Judged:
@@ -116,35 +125,30 @@ class LayeredGate:
             return Ask("question", question)
         if question.kind == "permission" and verdict.state == "denied":  # a word is the reason here, never an answer
             return _refused(verdict)
+        if verdict.state == "changed":
+            return _CHANGED
         if verdict.state == "expired":
             return Deny("question", "nobody answered in time; go on without the answer, or say what you would have needed")
         if verdict.state == "denied" and not verdict.word:
             return Deny("question", "the person did not want to answer")
         return Allow("question", arguments, verdict.word)
 
-    async def _permission(
-        self,
-        call: ToolCall,
-        footprint: Footprint,
-        context: CallContext,
-        digest: str,
-        ruling: Ruling,
-        arguments: dict[str, object] | None,
-        answered: Answered,
-    ) -> Decision:
-        verdict = await answered(digest)
-        if verdict is None:
-            choices = (_ONCE, *(_REMEMBERED if ruling.remember else ()), _DENY)
-            rule = self._policy.remembered(call, footprint, context, ruling) if ruling.remember else ""
-            return Ask(
-                ruling.source,
-                Question("permission", title_of(call), _noted(footprint, detail_of(call, context, ruling)), choices, digest, rule),
-            )
-        if verdict.state == "allowed":
-            return Allow(f"approval: {verdict.scope}", arguments)
-        if verdict.state == "expired":
-            return Deny("approval", "nobody allowed it in time; it was not run. Go on without it, or ask again when the person is there")
-        return _refused(verdict)
+    def _permission(self, call: ToolCall, footprint: Footprint, context: CallContext, digest: str, ruling: Ruling) -> Ask:
+        choices = (_ONCE, *(_REMEMBERED if ruling.remember else ()), _DENY)
+        rule = self._policy.remembered(call, footprint, context, ruling) if ruling.remember else ""
+        detail = _noted(footprint, detail_of(call, context, ruling))
+        return Ask(ruling.source, Question("permission", title_of(call), detail, choices, digest, rule))
+
+
+def _said(verdict: Verdict, arguments: dict[str, object] | None) -> Allow | Deny:
+    """What becomes of a call that a person was asked about."""
+    if verdict.state == "allowed":
+        return Allow(f"approval: {verdict.scope}", arguments)
+    if verdict.state == "changed":
+        return _CHANGED
+    if verdict.state == "expired":
+        return Deny("approval", "nobody allowed it in time; it was not run. Go on without it, or ask again when the person is there")
+    return _refused(verdict)
 
 
 def _refused(verdict: Verdict) -> Deny:

@@ -99,6 +99,8 @@ class TurnLedger:
         again = self._again
         if again is not None and (call, digest) == (again_of(self._turn), again.digest):
             return Verdict("allowed", "once", "", again.by)
+        if call not in self._interrupted:  # a question ends the run: nobody was asked about it yet
+            return None
         return await self._store.consume(self._claim, self._turn, call, digest)
 
     async def steered(self) -> bool:

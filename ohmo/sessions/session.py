@@ -124,7 +124,7 @@ class Session:
         if transcript.heard_since(wanted):
             return None
         verdict = await parts.store.consume(self.claim, run.turn, call, question.digest)
-        if verdict is None:
+        if verdict is None or verdict.state == "changed":
             return Parked(((ToolCall(call, lateness.CALL, {}, call), question),))
         if verdict.state == "allowed":
             await self._record(run, [wanted])

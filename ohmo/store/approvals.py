@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from ohmo.contracts.arrivals import Arrival, Wake
@@ -149,16 +150,24 @@ def _too_late(at: Moment, arrival: tuple[str, int] | None, late: Sequence[PostRo
     return outcome
 
 
-_CONSUME = """UPDATE approvals SET used_at = ? WHERE turn = ? AND call = ? AND hash = ? AND thread = ? AND used_at IS NULL
-AND state IN ('allowed','denied','expired') RETURNING state, scope, word, person"""
+_SAID = "turn = ? AND call = ? AND thread = ? AND used_at IS NULL AND state IN ('allowed','denied','expired')"
+_CONSUME = f"UPDATE approvals SET used_at = ? WHERE {_SAID} AND hash = ? RETURNING state, scope, word, person"
+_OTHERWISE = f"SELECT state, scope, word, person FROM approvals WHERE {_SAID} ORDER BY seq"
 
 
 def consume(at: Moment, claim: Claim, turn: str, call: str, digest: str) -> Op[Verdict | None]:
     yield from hold(claim, 0, turn)
-    rows = yield _CONSUME, (at.now, turn, column(call), digest, claim.thread)
-    if not rows:
-        raise Undo(None)
-    state, scope, word, person = rows[-1]
+    here = (turn, column(call), claim.thread)
+    rows = yield _CONSUME, (at.now, *here, digest)
+    if rows:
+        return _verdict(rows[-1])
+    rows = yield _OTHERWISE, here
+    said = _verdict(rows[-1]) if rows else None
+    raise Undo(replace(said, state="changed") if said is not None and said.state == "allowed" else said)
+
+
+def _verdict(row: Row) -> Verdict:
+    state, scope, word, person = row
     return Verdict(state, scope or "once", from_column(word or ""), from_column(person or ""))
 
 

@@ -89,18 +89,19 @@ class ModelApprovals(ModelTurns):
 
     async def consume(self, claim: Claim, turn: str, call: str, digest: str) -> Verdict | None:
         self.must_hold(claim, turn)
-        fitting = [
+        said = [
             q
             for q in self.tables.questions.values()
-            if (q.turn, q.ask.call, q.ask.question.digest, q.used) == (turn, call, digest, False)
-            and q.state in ("allowed", "denied", "expired")
+            if (q.turn, q.ask.call, q.used) == (turn, call, False) and q.state in ("allowed", "denied", "expired")
         ]
-        if not fitting:
-            return None
+        fitting = [q for q in said if q.ask.question.digest == digest]
         for question in fitting:
             self.tables.questions[question.ask.id] = replace(question, used=True)
-        last = fitting[-1]
-        return Verdict(last.state, last.scope, last.word, last.person)  # pyright: ignore[reportArgumentType]
+        if not said:
+            return None
+        last = (fitting or sorted(said, key=lambda q: q.seq))[-1]
+        state = "changed" if not fitting and last.state == "allowed" else last.state
+        return Verdict(state, last.scope, last.word, last.person)  # pyright: ignore[reportArgumentType]
 
     async def expire(self, card: Card, closing: Closing) -> int:
         with self.transaction() as tables:

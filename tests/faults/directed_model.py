@@ -2,6 +2,7 @@
 
 ``m-7-3fa9 #run{echo x >> counter} #chunks{20} #pace{0.1} #wait{2}``: calls Bash once, then answers in 20 pieces, 0.1 s apart, after 2 s.
 ``#lines{300}``: that command behind so many lines that do nothing (``behind``).
+``#write{FILE TEXT}``: writes a file.
 ``#show{FILES}``: shows files by Brief. ``#then{COMMAND}``: a second command, when the first has its result. ``#hold{8}``: answers eight events of
 the wire, and the rest when the test says so (``model.go``). ``#think{WORDS}``: thinks aloud first, as local models do.
 ``#broken{500}``: the server breaks on it, each time.
@@ -9,6 +10,7 @@ the wire, and the rest when the test says so (``model.go``). ``#think{WORDS}``: 
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -40,6 +42,9 @@ def directed(asked: Asked) -> Turn:
         return Turn(calls=(Call("Bash", {"command": command, "description": "count"}),), delay=float(wanted.get("wait", 0)))
     if "then" in wanted and results(asked.body) and _last_command(asked.body) == wanted.get("run"):
         return Turn(calls=(Call("Bash", {"command": wanted["then"], "description": "count"}),))
+    if "write" in wanted and not results(asked.body):
+        path, _, text = wanted["write"].partition(" ")
+        return Turn(calls=(Call("Write", {"file_path": path, "content": text}),))
     if "show" in wanted and not results(asked.body):
         return Turn(calls=(Call("Brief", {"message": "here it is", "attachments": wanted["show"].split()}),))
     text = answer_to(markers[-1]) if markers else "no marker"
@@ -53,7 +58,11 @@ def directed(asked: Asked) -> Turn:
 
 def results(body: dict[str, Any]) -> list[str]:
     """Texts of the tool results that answer the last model step; empty when a person spoke last."""
-    content = body["messages"][-1]["content"]
+    last = body["messages"][-1]
+    if last["role"] == "tool":  # chat completions: one message for each result
+        behind = itertools.takewhile(lambda message: message["role"] == "tool", reversed(body["messages"]))
+        return [_text(message["content"]) for message in behind]
+    content = last["content"]
     found = [block for block in content if isinstance(block, dict) and block["type"] == "tool_result"] if isinstance(content, list) else []
     return [_text(block.get("content", "")) for block in found]
 

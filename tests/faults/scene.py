@@ -236,15 +236,18 @@ Rigs = Mapping[str, Callable[[], Any]]
 
 
 @asynccontextmanager
-async def scene(home: Path, rigs: Rigs, *, web: bool = False, command: Sequence[str] | None = None, **config: Any) -> AsyncGenerator[Scene]:
-    """Nothing is started yet but the platforms and the model. ``config``: more top-level keys."""
+async def scene(
+    home: Path, rigs: Rigs, *, web: bool = False, command: Sequence[str] | None = None, wire: str = "anthropic", **config: Any
+) -> AsyncGenerator[Scene]:
+    """Nothing is started yet but the platforms and the model. ``wire``: of which provider; ``config``: more top-level keys."""
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(serving(WatchedModel()))
         open_rigs = {name: await stack.enter_async_context(factory()) for name, factory in rigs.items()}
         channels: dict[str, Any] = {"web": {"enabled": web}}
         for name, rig in open_rigs.items():
             channels[name] = {**rig.settings(), "enabled": True, "dm": "open", "groups": "open"}
-        profile = {"provider": "anthropic", "base_url": model.url, "api_key": "sk-ant-test", "models": ["claude-sonnet-4-5"]}
+        url, name = {"anthropic": (model.url, "claude-sonnet-4-5"), "openai": (f"{model.url}/v1", "local-1")}[wire]
+        profile = {"provider": wire, "base_url": url, "api_key": "sk-ant-test", "models": [name]}
         wanted = {
             "profiles": {"default": profile}, "control": {"listen": None}, "workspace": str(home.parent / "workspace"), "channels": channels,
             "limits": {"concurrent_turns": 64}, **config,

@@ -1,0 +1,239 @@
+"""Once, for this session, always: on the page's own routes, at the keyboard and on Telegram, for Write and Bash, on both wires, with and
+without a kill between question and answer. What is looked at is the file, what the model heard, and whether the next like call asks."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.rig import Visible
+from tests.faults.conftest import Stage
+from tests.faults.daemon import ROOT, until
+from tests.faults.scene import Scene
+
+SCOPES = ("once", "session", "always")  # in the order of the card's buttons
+SURFACES = ("telegram", "web", "terminal")
+LETTERS = {"once": "y", "session": "s", "always": "a"}
+
+
+@dataclass(slots=True)
+class Cell:
+    """One combination. ``chat``: on its surface; of the terminal the thread, once it has one."""
+
+    scope: str
+    surface: str
+    tool: str
+    restart: bool
+    file: Path
+    chat: str
+    markers: list[str] = field(default_factory=list)
+
+    def order(self, turn: int) -> str:
+        return f"#write{{{self.file} {turn}}}" if self.tool == "Write" else f"#run{{touch {self.file}}}"
+
+    def done(self, turn: int) -> bool:
+        return self.file.exists() and (self.tool == "Bash" or self.file.read_text() == str(turn))
+
+    @property
+    def name(self) -> str:
+        return f"{self.scope} on {self.surface} for {self.tool}{', restarted' if self.restart else ''}"
+
+
+def cells(work: Path, surfaces: Iterable[str]) -> list[Cell]:
+    combined = itertools.product(SCOPES, surfaces, ("Write", "Bash"), (False, True))
+    return [
+        Cell(scope, surface, tool, restart, work / f"{number}.txt", f"dm:{5_000 + number}")
+        for number, (scope, surface, tool, restart) in enumerate(combined)
+    ]
+
+
+async def says(scene: Scene, cell: Cell, turn: int) -> None:
+    if cell.surface != "terminal":
+        cell.markers.append(await scene.says(cell.order(turn), on=cell.surface, chat=cell.chat))
+        return
+    cell.markers.append(marker := f"m-{len(cell.markers)}-{abs(hash((cell.name, turn))) % 16**8:08x}")
+    body = {"text": f"{marker} {cell.order(turn)}", "thread": cell.chat if turn > 1 else None}
+    status, accepted = await scene.daemon.call("POST", "/api/v1/messages", body)
+    assert status == 202, accepted
+    cell.chat = accepted["thread"]
+
+
+async def card(scene: Scene, cell: Cell) -> Visible | None:
+    shown = await scene.rigs[cell.surface].visible(cell.chat)
+    return next((one for one in shown if one.choices), None)
+
+
+async def open_ids(scene: Scene) -> dict[str, str]:
+    """The open question of each thread."""
+    _, found = await scene.daemon.call("GET", "/api/v1/approvals?limit=1000")
+    return {one["thread"]: one["ask"]["id"] for one in found["approvals"]}
+
+
+async def asks(scene: Scene, cell: Cell) -> bool:
+    if cell.surface == "terminal":
+        return cell.chat in await open_ids(scene)
+    return await card(scene, cell) is not None
+
+
+async def answers(scene: Scene, cell: Cell) -> None:
+    """By the button, or by the command of the keyboard."""
+    if cell.surface != "terminal":
+        asked = await card(scene, cell)
+        assert asked is not None
+        await scene.rigs[cell.surface].presses(asked.id, asked.choices[SCOPES.index(cell.scope)], chat=cell.chat)
+        return
+    words = ("approvals", "approve", (await open_ids(scene))[cell.chat], "--scope", cell.scope)
+    code, said = await ohmo(scene, "", *words)
+    assert code == 0, said
+
+
+async def ohmo(scene: Scene, lines: str, *words: str) -> tuple[int | None, str]:
+    """The command itself, fed ``lines``."""
+    daemon = scene.daemon
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(daemon.home.parent), "OHMO_HOME": str(daemon.home)}
+    pipe, out = asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "ohmo", *words, cwd=ROOT, env=environ, stdin=pipe, stdout=pipe, stderr=out
+    )
+    try:
+        async with asyncio.timeout(120):
+            said, _ = await process.communicate(lines.encode())
+    finally:
+        if process.returncode is None:
+            process.kill()
+    return process.returncode, said.decode()
+
+
+async def each(scene: Scene, what: str, some: Iterable[Cell], holds: Any) -> None:
+    """Waits until ``holds`` of every cell; names those of which it does not."""
+    missing = list(some)
+
+    async def all_hold() -> bool:
+        missing[:] = [cell for cell in missing if not await holds(cell)]
+        return not missing
+
+    try:
+        await until(what, all_hold, 60, every=0.3)
+    except AssertionError:
+        told = {cell.name: scene.told(cell.markers[-1]) for cell in missing}
+        raise AssertionError(f"{what}: not {told}; {scene.daemon.said[-800:]}") from None
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+async def test_every_answer_runs_the_call_wherever_it_was_given(stage: Stage, work: Path, wire: str) -> None:
+    async with stage("telegram", "web", wire=wire) as scene:
+        table = cells(work, SURFACES)
+        late = [cell for cell in table if cell.restart]
+
+        async def asked(cell: Cell) -> bool:
+            return await asks(scene, cell)
+
+        async def ran(cell: Cell) -> bool:
+            return cell.done(1) and bool(scene.told(cell.markers[0]))
+
+        await scene.daemon.start()
+        for cell in table:
+            await says(scene, cell, 1)
+        await each(scene, "every call is asked about", table, asked)
+        for cell in table:
+            if not cell.restart:
+                await answers(scene, cell)
+        await each(scene, "what was allowed is done", [cell for cell in table if not cell.restart], ran)
+        await scene.daemon.kill()
+        await scene.daemon.start()
+        for cell in late:
+            await answers(scene, cell)
+        await each(scene, "what was allowed after a restart is done", late, ran)
+        heard = {cell.name: scene.told(cell.markers[0]) for cell in table}
+        assert {name: texts for name, texts in heard.items() if len(texts) != 1 or "restart" in texts[0] or "Not allowed" in texts[0]} == {}
+
+        for cell in table:
+            if cell.tool == "Bash" or not cell.restart:  # a file that this life has not seen is read before it is written over
+                cell.file.unlink()
+            await says(scene, cell, 2)
+
+        async def as_wanted(cell: Cell) -> bool:
+            return await asked(cell) if cell.scope == "once" else cell.done(2)
+
+        await each(scene, "the next like call runs, or asks again", table, as_wanted)
+        for cell in table:
+            assert cell.done(2) == (cell.scope != "once"), cell.name
+            assert await asked(cell) == (cell.scope == "once"), cell.name
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+async def test_an_answer_typed_into_a_conversation_at_the_keyboard_runs_the_call(stage: Stage, work: Path, wire: str) -> None:
+    async with stage(wire=wire) as scene:
+        await scene.daemon.start()
+        table = [cell for cell in cells(work, ["terminal"]) if not cell.restart]
+        lines: list[str] = []
+        for number, cell in enumerate(table):
+            marker = f"m-{number}-{number:08x}"
+            lines += [f"{marker} {cell.order(1)}", LETTERS[cell.scope], f"{marker} {cell.order(2)}"]
+            lines += ["n"] if cell.scope == "once" else []
+            cell.markers.append(marker)
+        code, said = await ohmo(scene, "\n".join([*lines, ""]), "chat")
+        assert code == 0, said
+        assert [said.count("Allow it?"), said.count("nobody is there")] == [0, 0]  # no prompt goes into a pipe
+        for cell in table:
+            assert cell.done(1 if cell.scope == "once" else 2), (cell.name, said)
+            heard = scene.told(cell.markers[0])
+            refused = ["Not allowed" in text for text in heard]
+            assert refused == ([False, True] if cell.scope == "once" else [False, False]), (cell.name, heard)
+            assert not any("restart" in text for text in heard), (cell.name, heard)
+
+
+async def test_a_prompt_that_may_do_it_runs_the_call(stage: Stage, work: Path) -> None:
+    async with stage() as scene:
+        await scene.daemon.start()
+        file = work / "prompted.txt"
+        text = f"m-1-00000001 #write{{{file} 1}}"
+        code, said = await ohmo(scene, "", "-p", text, "--allow", f"Write({file})")
+        assert (code, file.read_text()) == (0, "1"), said
+        assert "restart" not in "".join(scene.told("m-1-00000001"))
+
+
+async def test_a_no_holds_although_a_grant_given_meanwhile_covers_the_call(stage: Stage, work: Path) -> None:
+    async with stage("telegram") as scene:
+        await scene.daemon.start()
+        file = work / "both.txt"
+        first = await scene.says(f"#write{{{file} 1}}", chat="dm:5001")
+        second = await scene.says(f"#write{{{file} 2}}", chat="dm:5002")
+        for chat in ("dm:5001", "dm:5002"):
+            await scene.asked("telegram", chat)
+        one = await scene.asked("telegram", "dm:5001")
+        await scene.rigs["telegram"].presses(one.id, one.choices[2], chat="dm:5001")
+        await scene.answered(first)
+        two = await scene.asked("telegram", "dm:5002")
+        await scene.rigs["telegram"].presses(two.id, two.choices[3], chat="dm:5002")
+        await scene.answered(second)
+        assert file.read_text() == "1"
+        assert ["the person said no" in text for text in scene.told(second)] == [True]
+
+
+async def test_what_a_link_led_elsewhere_meanwhile_is_told_as_that(stage: Stage, work: Path) -> None:
+    async with stage("telegram") as scene:
+        await scene.daemon.start()
+        for name in ("one", "two"):
+            (work / name).write_text(name)
+        link = work / "link"
+        link.symlink_to("one")
+        for scope in range(3):
+            marker = await scene.says(f"#write{{{link} new}}")
+            asked = await scene.asked("telegram")
+            here = link.readlink()
+            link.unlink()
+            link.symlink_to("two" if str(here) == "one" else "one")
+            await scene.rigs["telegram"].presses(asked.id, asked.choices[scope])
+            await scene.answered(marker)
+            [heard] = scene.told(marker)
+            assert "changed while the person was asked" in heard
+            assert "restart" not in heard
+            assert [(work / name).read_text() for name in ("one", "two")] == ["one", "two"]
