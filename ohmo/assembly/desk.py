@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from channels.record import record
+from channels.text import code_span, literal
+from ohmo.assembly.doors import remembered_by
 from ohmo.commands.contract import Command, Order
 from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob
+from ohmo.contracts.questions import Remembered
 from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Asked, Lapsed, Store
@@ -74,6 +77,19 @@ class HouseDesk:
         except (BadJob, NoSuchJob) as error:
             return str(error)
 
+    async def permissions_of(self, order: Order) -> str:
+        """Owner and admin see everybody's."""
+        everything = order.standing in ("owner", "admin")
+        found = await remembered_by(self.store, "" if everything else f"{order.address.channel}:{order.person}")
+        verb, _, name = order.argument.partition(" ")
+        if verb == "revoke" and name.strip():
+            known = name.strip() in {one.id for one in found}
+            return "Revoked: it asks again." if known and await self.store.revoke_grant(name.strip()) else "There is no such permission."
+        if verb:
+            return "Say `/permissions`, or `/permissions revoke ID`."
+        lines = [_permission_line(one, everything=everything) for one in found]
+        return "\n".join(lines) if lines else "Nothing was allowed for longer than once."
+
     async def inbox_of(self, thread: str) -> str:
         found = [*await self.reports.inbox(state="waiting", limit=LATEST), *await self.reports.inbox(state="taken", limit=LATEST)]
         here = sorted((one for one in found if one.thread == thread and one.kind in ("message", "wake")), key=lambda one: one.seq)
@@ -114,6 +130,12 @@ async def _jobs(clock: CronDesk, by: By, verb: str, name: str) -> str:
             return "\n".join([_job_line(row), *runs])
         case _:
             return "Say `/cron`, or `/cron history|pause|resume|remove NAME`."
+
+
+def _permission_line(one: Remembered, *, everything: bool) -> str:
+    whose = f" (for {literal(one.person)})" if everything else ""
+    until = "always" if one.until == "always" else "for its session"
+    return f"- {code_span(one.rule)}: {literal(one.means)}, {until}{whose}. `/permissions revoke {one.id}`"
 
 
 def _job_line(row: JobRow) -> str:

@@ -12,13 +12,14 @@ from ohmo.bus import MessageBus
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.events import Event
-from ohmo.contracts.questions import Scope
+from ohmo.contracts.questions import Remembered, Scope
 from ohmo.contracts.store import Accepted, Asked, Card, Hint, Ruling, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
 from ohmo.gateway.cards import card, closing
 from ohmo.gateway.questions import Granting, remembered
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.ids import NewId
+from ohmo.permissions.wording import in_words
 
 
 @record
@@ -48,6 +49,12 @@ class HouseApprovals:
     async def open_questions(self, thread: str | None = None) -> list[Asked]:
         return await self.store.open_questions(thread)
 
+    async def remembered(self) -> list[Remembered]:
+        return await remembered_by(self.store)
+
+    async def revoke_grant(self, id: str) -> bool:
+        return await self.store.revoke_grant(id)
+
     async def answer(
         self, approval: str, verdict: Literal["allowed", "denied"], scope: Scope, word: str, person: str
     ) -> Literal["ok", "late", "unknown"]:
@@ -59,6 +66,15 @@ class HouseApprovals:
         found = await self.store.answer(ruling, card=self.cards, closing=closing(self.new_id, note))
         self.failpoint("approval.granted")
         return found
+
+
+async def remembered_by(store: Store, person: str = "") -> list[Remembered]:
+    """What was allowed for longer than once, oldest first; of everybody, or of ``CHANNEL:PERSON``."""
+    return [
+        Remembered(one.id, one.rule, in_words(one.rule), "always" if one.scope == "*" else "session", one.person, one.at)
+        for one in await store.grants()
+        if person in ("", one.person)
+    ]
 
 
 async def publish_wake(bus: MessageBus, wake: Wake, settings: ThreadSettings | None) -> Accepted:

@@ -19,7 +19,7 @@ _PACKAGE = "ohmo.cli.commands"
 _ORDER = {  # of the help; a command that is not named here stands under "More"
     "Begin": ("init", "config", "run", "service", "login", "upgrade"),
     "Talk": ("chat", "approvals", "cron", "sessions", "memory", "agents", "skills"),
-    "Connect": ("channels", "pairing", "mcp", "hooks", "plugins"),
+    "Connect": ("channels", "pairing", "permissions", "mcp", "hooks", "plugins"),
     "Look": ("status", "doctor", "logs", "inbox", "outbox", "usage", "security"),
     "Keep": ("backup", "restore", "store"),
 }

@@ -15,7 +15,17 @@ from ohmo.cli.show import clean, clean_text
 from ohmo.contracts.errors import OhmoError
 
 _LOOKS = ("turn_ended", "ready", "item")  # events after which the rows are looked at: events may be lost, rows may not
-_WORDS = {"y": "once", "yes": "once", "once": "once", "s": "session", "session": "session", "a": "always", "always": "always"}
+_WORDS = {
+    "y": "once",
+    "yes": "once",
+    "once": "once",
+    "s": "session",
+    "session": "session",
+    "a": "always",
+    "always": "always",
+    "w": "workspace",
+    "workspace": "workspace",
+}
 _NO = ("n", "no")  # so does an empty line; from a pipe any other
 _NO_MODEL = "no model is connected, only the house itself answers (provider offline); docs/models.md says how to connect one"
 LEAVE = ("/exit", "/quit")
@@ -123,6 +133,7 @@ class Talk:
 
     def _permission(self, question: Json) -> dict[str, Any]:
         wider = ", [s]ession, [a]lways" if question.get("rule") else ""
+        wider += ", all edits in this [w]orkspace" if question.get("wider") else ""
         asked = f"Allow it? [y]es once{wider}, [N]o: "
         said = self._ask(asked)
         while self._live and said is not None and (word := said.strip().lower()) and word not in _WORDS and word not in _NO:

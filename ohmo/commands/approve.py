@@ -1,17 +1,17 @@
-"""``/approve [session|always]``: allows what is asked in this thread, or runs what nobody allowed in time."""
+"""``/approve [session|always|workspace]``: allows what is asked in this thread, or runs what nobody allowed in time."""
 
 from __future__ import annotations
 
 from ohmo.commands.contract import MEMBERS, Command, Decide, Desk, Effect, Order, Reply, RunNow
 from ohmo.contracts.questions import Scope
 
-_SCOPES: dict[str, Scope] = {"": "once", "once": "once", "session": "session", "always": "always"}
+_SCOPES: dict[str, Scope] = {"": "once", "once": "once", "session": "session", "always": "always", "workspace": "workspace"}
 
 
 async def _run(order: Order, desk: Desk) -> Effect:
     scope = _SCOPES.get(order.argument.lower())
     if scope is None:
-        return Reply(f"`/approve {order.argument}`: say `/approve`, `/approve session` or `/approve always`.")
+        return Reply(f"`/approve {order.argument}`: say `/approve`, `/approve session`, `/approve always` or `/approve workspace`.")
     questions = [asked for asked in await desk.open_questions(order.thread) if asked.state == "asked"]
     if not questions and order.argument == "" and (lapsed := await desk.lapsed(order.thread)) is not None:
         return RunNow(lapsed)
@@ -22,4 +22,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Decide(questions[0].ask.id, "allowed", scope)
 
 
-COMMAND = Command("approve", "allow what is asked here: once, `session` or `always`", _run, MEMBERS)
+COMMAND = Command("approve", "allow what is asked here: once, `session`, `always`, or all edits in this `workspace`", _run, MEMBERS)

@@ -10,7 +10,8 @@ from channels.record import record
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.tool import Question
 
-Scope = Literal["once", "session", "always"]
+Scope = Literal["once", "session", "always", "workspace"]
+"""For how long, and of what: ``workspace`` is every edit below the folder, for this session."""
 
 
 @record
@@ -53,6 +54,18 @@ class Grant:
     id: str
     scope: str
     rule: str
+    person: str
+    at: datetime
+
+
+@record
+class Remembered:
+    """A grant as people read it. ``means``: its rule in words; ``until``: "always", or that it ends with its session."""
+
+    id: str
+    rule: str
+    means: str
+    until: Literal["always", "session"]
     person: str
     at: datetime
 

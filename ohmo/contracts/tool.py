@@ -25,6 +25,7 @@ class Question:
     choices: tuple[Choice, ...]
     digest: str  # canonical hash of tool, arguments, cwd, person
     rule: str = ""  # what "session" and "always" would remember; empty: they are not offered
+    wider: str = ""  # what "all edits in this workspace" would remember; empty: it is not offered
     by: Literal["", "admin"] = ""  # who has to answer at least; empty: also the person who asks
 
 
@@ -34,7 +35,7 @@ class Verdict:
     allowed, and is not the same call any more."""
 
     state: Literal["allowed", "denied", "expired", "changed"]
-    scope: Literal["once", "session", "always"] = "once"
+    scope: Literal["once", "session", "always", "workspace"] = "once"
     word: str = ""
     person: str = ""
 

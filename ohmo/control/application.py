@@ -15,6 +15,7 @@ from ohmo.control.behind import Behind
 from ohmo.control.callers import IDLE, Callers, is_worth_a_line
 from ohmo.control.chat import Chat
 from ohmo.control.cron import CronRoutes
+from ohmo.control.grants import GrantRoutes
 from ohmo.control.guard import Guard
 from ohmo.control.health import Health
 from ohmo.control.hooks import HookRoutes
@@ -74,6 +75,7 @@ def _application(behind: Behind, callers: Callers) -> web.Application:
     application.add_routes(Reading(ports, titles).routes())
     application.add_routes(Logs(ports.log, lambda: live.closing, guard.lets_stay).routes())
     application.add_routes(Acting(ports, behind.new_id, behind.clock).routes())
+    application.add_routes(GrantRoutes(ports.approvals).routes())
     application.add_routes(HookRoutes(ports.hooks).routes() if ports.hooks is not None else [])
     application.add_routes(CronRoutes(ports.cron).routes() if ports.cron is not None else [])
     application.add_routes(Chat(ports.reports, ports.browser, titles).routes())

@@ -12,7 +12,7 @@ from channels.record import record
 from channels.web.client import Browser
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import Event
-from ohmo.contracts.questions import Scope
+from ohmo.contracts.questions import Remembered, Scope
 from ohmo.contracts.reports import Replay, Reports, ThreadInfo
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Accepted, Asked, Hint, PersonRow, ThreadSettings
@@ -37,6 +37,10 @@ class Approvals(Protocol):
     async def answer(
         self, approval: str, verdict: Literal["allowed", "denied"], scope: Scope, word: str, person: str
     ) -> Literal["ok", "late", "unknown"]: ...
+    async def remembered(self) -> list[Remembered]: ...
+    async def revoke_grant(self, id: str) -> bool:
+        """False: there is no such permission."""
+        ...
 
 
 class People(Protocol):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from channels.contract import Answer, Inbound, Reacted, Said
 from channels.text import literal
 from ohmo.commands.contract import Decide
+from ohmo.contracts.questions import Scope
 from ohmo.contracts.store import Accepted, Asked, Ruling
 from ohmo.gateway import thumbs
 from ohmo.gateway.access import is_free
@@ -19,6 +20,13 @@ from ohmo.ids import derived
 from ohmo.lifecycle import failure_of, within
 from ohmo.sessions.words import parse_again
 
+_ALLOWED: dict[Scope, str] = {
+    "once": "Allowed once by {}",
+    "session": "Allowed for this session by {}",
+    "always": "Always allowed by {}",
+    "workspace": "All edits in this workspace allowed for this session by {}",
+}
+_SCOPES: dict[str, Scope] = {scope: scope for scope in _ALLOWED}
 COURTESY = 5.0  # seconds the platform gets to show that a button was pressed
 
 
@@ -61,7 +69,7 @@ class Answering:
         elif choice.value == "deny":
             decision = Decide(asked.ask.id, "denied")
         else:
-            decision = Decide(asked.ask.id, "allowed", choice.value if choice.value in ("session", "always") else "once")
+            decision = Decide(asked.ask.id, "allowed", _SCOPES.get(choice.value, "once"))
         if decision.verdict == "allowed" and not is_whole(asked, answer.address):
             await parts.end(accepted, "refused", "too long to be allowed in a chat")
             await self._acknowledge(answer, elsewhere(asked))
@@ -180,6 +188,4 @@ def _note(decision: Decide, said: Said) -> str:
         return f"Denied by {who}"
     if decision.word:
         return f"{who}: {decision.word[:200]}"
-    return {"once": f"Allowed once by {who}", "session": f"Allowed for this session by {who}", "always": f"Always allowed by {who}"}[
-        decision.scope
-    ]
+    return _ALLOWED[decision.scope].format(who)

@@ -80,10 +80,11 @@ class Granting:
             return None
         info = await self.thread(asked.thread)
         session = f"{asked.thread}.{info.session_seq if info is not None else 0}"
+        question = asked.ask.question
         return Grant(
             self.new_id(),
             "*" if scope == "always" else session,
-            asked.ask.question.rule,
+            question.wider if scope == "workspace" else question.rule,
             f"{asked.address.channel}:{asked.person}",
             self.clock(),
         )
@@ -91,4 +92,5 @@ class Granting:
 
 def remembered(asked: Asked, scope: Scope) -> Scope:
     """What an answer can cover: without a rule there is nothing to remember, whatever was asked for."""
-    return scope if asked.ask.question.rule else "once"
+    question = asked.ask.question
+    return scope if (question.wider if scope == "workspace" else question.rule) else "once"

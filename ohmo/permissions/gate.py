@@ -17,8 +17,9 @@ from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Judged, Question, Verdict
 from ohmo.permissions.paths import names_descriptor
 from ohmo.permissions.policy import Paths, Policy, paths_of
+from ohmo.permissions.reach import all_edits
 from ohmo.permissions.ruling import Ruling
-from ohmo.permissions.wording import argument, detail_of, title_of
+from ohmo.permissions.wording import argument, detail_of, offered, title_of
 
 Hooks = Callable[[ToolCall, Footprint, CallContext], Awaitable[Deny | tuple[ToolCall, Footprint] | None]]
 """May refuse a call, or hand back a rewritten one with its new footprint; None leaves it as it is."""
@@ -36,6 +37,7 @@ _CHANGED = Deny(
     "what it would touch changed while the person was asked (a link leads elsewhere, or it works in"
     " another folder), so it was not run; ask for it again if it is still wanted",
 )
+_EDITS = Choice("workspace", "Allow all edits in this workspace")
 _REMEMBERED = (Choice("session", "Allow for this session"), Choice("always", "Always allow"))
 
 
@@ -89,7 +91,7 @@ class LayeredGate:
             decision = Allow(ruling.source, arguments)
         else:
             footprint = _leading(footprint, paths, context)
-            decision = self._permission(call, footprint, context, digest, ruling)
+            decision = self._permission(call, footprint, paths, context, digest, ruling)
         return replace(decision, judged=self._judged(call, paths, context)) if isinstance(decision, Allow) else decision
 
     def _judged(self, call: ToolCall, paths: Paths, context: CallContext) -> Judged:
@@ -133,11 +135,16 @@ class LayeredGate:
             return Deny("question", "the person did not want to answer")
         return Allow("question", arguments, verdict.word)
 
-    def _permission(self, call: ToolCall, footprint: Footprint, context: CallContext, digest: str, ruling: Ruling) -> Ask:
-        choices = (_ONCE, *(_REMEMBERED if ruling.remember else ()), _DENY)
-        rule = self._policy.remembered(call, footprint, context, ruling) if ruling.remember else ""
+    def _permission(
+        self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext, digest: str, ruling: Ruling
+    ) -> Ask:  # fmt: skip
         detail = _noted(footprint, detail_of(call, context, ruling))
-        return Ask(ruling.source, Question("permission", title_of(call), detail, choices, digest, rule))
+        if not ruling.remember:
+            return Ask(ruling.source, Question("permission", title_of(call), detail, (_ONCE, _DENY), digest))
+        rule, wider = self._policy.remembered(call, footprint, context, ruling), all_edits(paths.writes, context.cwd)
+        choices = (_ONCE, *_REMEMBERED, *((_EDITS,) if wider else ()), _DENY)
+        detail = f"{detail}\n\n{offered(rule, wider)}"
+        return Ask(ruling.source, Question("permission", title_of(call), detail, choices, digest, rule, wider))
 
 
 def _said(verdict: Verdict, arguments: dict[str, object] | None) -> Allow | Deny:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from ohmo.contracts.tool import CallContext
@@ -36,3 +37,11 @@ def folder_rule(path: str) -> str:
     in. ``path`` absolute and resolved."""
     folder = Path(path) if os.path.isdir(path) else Path(path).parent  # noqa: PTH112 - Path raises for what cannot be looked at
     return f"Read({glob.escape(str(folder).rstrip('/'))}/**)"
+
+
+def all_edits(writes: Sequence[str], cwd: Path) -> str:
+    """The rule for whatever is written below the folder a turn works in; "" when nothing of
+    ``writes`` (absolute and resolved) is, or not all."""
+    root = os.path.realpath(cwd)
+    below = bool(writes) and root != "/" and all(path.startswith(f"{root}/") for path in writes)
+    return f"Edit({glob.escape(root)}/**)" if below else ""

@@ -9,12 +9,14 @@ from channels.text import code_span, literal
 from ohmo.contracts.messages import Json, ToolCall
 from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.letters import visible
+from ohmo.permissions.rules import READERS
 from ohmo.permissions.ruling import Ruling
 from ohmo.permissions.shell import Shell
 from ohmo.permissions.shell.admitting import family
 
 _EXACT = ("command", "file_path", "url", "path", "pattern")  # arguments in which each letter counts
 _LONGEST_TITLE = 120
+_UNESCAPED = re.compile(r"\[(?=[*?[]\])|(?<=\[[*?[])\]")  # glob.escape
 
 
 def title_of(call: ToolCall) -> str:
@@ -72,6 +74,33 @@ def suggest_rule(call: ToolCall, footprint: Footprint, cwd: Path, shell: Shell) 
     for path in footprint.reads:
         return f"Read({cwd / path})"
     return call.name
+
+
+def in_words(rule: str) -> str:
+    """What a permission that was remembered allows; plain text."""
+    tool, _, pattern = rule.removesuffix(")").partition("(")
+    folder = pattern.removesuffix("/**")
+    if not pattern:
+        return f"every call of {tool}"
+    if tool == "Bash":
+        family = pattern.endswith(":*")
+        return f"{pattern[:-2]} with any of its usual options" if family else "exactly this command"
+    if tool == "WebFetch":
+        return f"pages of {pattern.removeprefix('domain:')}"
+    what = "reading" if tool in READERS else "changes to"
+    return f"{what} {'everything in ' if folder != pattern else ''}{_UNESCAPED.sub('', folder)}"
+
+
+def offered(rule: str, wider: str) -> str:
+    """The permissions that a card offers to remember, CommonMark. An exact command stands on it
+    already."""
+    plain = visible(rule, exact=True)
+    shown = "" if "this command" in (words := in_words(plain)) else f" ({code_span(plain)})"
+    lines = [f"*For this session* and *always* allow: {literal(words)}{shown}"]
+    if wider:
+        plain = visible(wider, exact=True)
+        lines.append(f"*All edits in this workspace*, for this session: {code_span(plain)}")
+    return "\n".join(lines)
 
 
 def _command_pattern(command: str, cwd: Path, shell: Shell) -> str:

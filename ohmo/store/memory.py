@@ -136,6 +136,9 @@ class ModelApprovals(ModelTurns):
     async def grants(self) -> list[Grant]:
         return sorted(self.tables.grants.values(), key=lambda g: (g.at, g.id))
 
+    async def revoke_grant(self, id: str) -> bool:
+        return self.tables.grants.pop(id, None) is not None
+
     async def people(self) -> list[PersonRow]:
         return [row for _, row in sorted(self.tables.people.items())]
 

@@ -53,6 +53,11 @@ def grants() -> Op[list[Grant]]:
     ]
 
 
+def revoke_grant(at: Moment, id: str) -> Op[bool]:
+    rows = yield "UPDATE grants SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING id", (at.now, id)
+    return bool(rows)
+
+
 def lease(at: Moment, name: str, owner: str, ttl: float) -> Op[int | None]:
     """Renewing one's own keeps the generation, also when it ran out and nobody took it."""
     rows = yield (

@@ -185,6 +185,9 @@ class SqlStore(SqlReports, SqlJobs):
     async def grants(self) -> list[Grant]:
         return await self._driver.read(lambda _: people.grants())
 
+    async def revoke_grant(self, id: str) -> bool:
+        return await self._driver.write(lambda at: people.revoke_grant(at, id))
+
     async def people(self) -> list[PersonRow]:
         return await self._driver.read(lambda _: people.people())
 

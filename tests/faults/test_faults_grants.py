@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -212,7 +213,7 @@ async def test_a_no_holds_although_a_grant_given_meanwhile_covers_the_call(stage
         await scene.rigs["telegram"].presses(one.id, one.choices[2], chat="dm:5001")
         await scene.answered(first)
         two = await scene.asked("telegram", "dm:5002")
-        await scene.rigs["telegram"].presses(two.id, two.choices[3], chat="dm:5002")
+        await scene.rigs["telegram"].presses(two.id, two.choices[-1], chat="dm:5002")
         await scene.answered(second)
         assert file.read_text() == "1"
         assert ["the person said no" in text for text in scene.told(second)] == [True]
@@ -237,3 +238,72 @@ async def test_what_a_link_led_elsewhere_meanwhile_is_told_as_that(stage: Stage,
             assert "changed while the person was asked" in heard
             assert "restart" not in heard
             assert [(work / name).read_text() for name in ("one", "two")] == ["one", "two"]
+
+
+async def writes(scene: Scene, path: Path, text: str = "new") -> tuple[str, Visible | None]:
+    """What is asked about it on Telegram, None: it was answered without."""
+    marker = await scene.says(f"#write{{{path} {text}}}")
+
+    async def either() -> bool:
+        asked = any(one.choices for one in await scene.rigs["telegram"].visible())
+        return asked or any(" end" in one.text for one in await scene.answers(marker))
+
+    await until(f"a question about {path}, or an answer", either)
+    shown = await scene.rigs["telegram"].visible()
+    return marker, next((one for one in shown if one.choices), None)
+
+
+async def test_all_edits_of_the_workspace_are_one_choice_and_protected_places_still_ask(stage: Stage, work: Path) -> None:
+    async with stage("telegram") as scene:
+        await scene.daemon.start()
+        first, asked = await writes(scene, work / "one.txt")
+        assert asked is not None
+        assert f"For this session and always allow: changes to {work}/one.txt" in asked.text.replace("_", "").replace("*", "")
+        assert f"Edit({work}/**)" in asked.text
+        await scene.rigs["telegram"].presses(asked.id, asked.choices[3])
+        await scene.answered(first)
+        second, none = await writes(scene, work / "below" / "two.txt")
+        assert (none, (work / "below" / "two.txt").read_text()) == (None, "new"), scene.told(second)
+        _, again = await writes(scene, work / "AGENTS.md")
+        assert again is not None
+        assert len(again.choices) == 2  # once and deny
+        assert not (work / "AGENTS.md").exists()
+        await scene.rigs["telegram"].presses(again.id, again.choices[1])
+        _, outside = await writes(scene, work.parent / "elsewhere.txt")
+        assert outside is not None
+        assert len(outside.choices) == 4
+        assert "in this workspace" not in outside.text
+
+
+async def test_what_was_allowed_is_listed_and_revoked_at_the_keyboard_and_in_the_chat(stage: Stage, work: Path) -> None:
+    async with stage("telegram") as scene:
+        await scene.daemon.start()
+        rig = scene.rigs["telegram"]
+        for revoked_by in ("keyboard", "chat"):
+            file = work / f"{revoked_by}.txt"
+            marker, asked = await writes(scene, file)
+            assert asked is not None
+            await rig.presses(asked.id, asked.choices[2])
+            await scene.answered(marker)
+            code, listed = await ohmo(scene, "", "permissions", "list", "--json")
+            assert code == 0, listed
+            [one] = json.loads(listed)
+            assert (one["rule"], one["means"], one["until"]) == (f"Edit({file})", f"changes to {file}", "always")
+            await rig.says("/permissions")
+
+            async def told(text: str) -> bool:
+                return any(text in message.text for message in await rig.visible())
+
+            await until("the chat lists it", lambda: told(f"/permissions revoke {one['id']}"))  # noqa: B023 - waited for at once
+            if revoked_by == "keyboard":
+                assert await ohmo(scene, "", "permissions", "revoke", one["id"]) == (0, f"{one['id']}: revoked\n")
+                code, said = await ohmo(scene, "", "permissions", "revoke", one["id"])
+                assert code != 0
+                assert "no such permission" in said
+            else:
+                await rig.says(f"/permissions revoke {one['id']}")
+                await until("it is revoked", lambda: told("Revoked: it asks again."))
+            _, again = await writes(scene, file, "newer")
+            assert again is not None
+            assert file.read_text() == "new"
+            await rig.presses(again.id, again.choices[-1])

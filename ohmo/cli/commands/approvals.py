@@ -51,7 +51,9 @@ def show(id: str, as_json: bool, remote: str | None) -> None:
 
 @COMMAND.command()
 @click.argument("id")
-@click.option("--scope", type=click.Choice(["once", "session", "always"]), default="once", show_default=True, help="How long it holds.")
+@click.option(
+    "--scope", type=click.Choice(["once", "session", "always", "workspace"]), default="once", show_default=True, help="How long it holds."
+)
 @click.option("--word", default="", help="An answer in words, for questions of the agent.")
 @client_options
 def approve(id: str, scope: str, word: str, as_json: bool, remote: str | None) -> None:

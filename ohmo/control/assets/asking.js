@@ -8,7 +8,7 @@ import { call } from "./wire.js";
 function meaning(question, choice) {
   if (question.kind === "question") return { verdict: "allowed", word: choice.label };
   const value = choice.value.split(":").at(-1);
-  return value === "deny" ? { verdict: "denied" } : { verdict: "allowed", scope: ["session", "always"].includes(value) ? value : "once" };
+  return value === "deny" ? { verdict: "denied" } : { verdict: "allowed", scope: ["session", "always", "workspace"].includes(value) ? value : "once" };
 }
 
 /** `answered()` is called when the house took the answer, or says it is too late. */

@@ -9,6 +9,7 @@ import { Cron } from "./view-cron.js";
 import { Logs } from "./view-logs.js";
 import { Messages } from "./view-messages.js";
 import { People } from "./view-people.js";
+import { Permissions } from "./view-permissions.js";
 import { Thread } from "./view-thread.js";
 import { Threads } from "./view-threads.js";
 import { Usage } from "./view-usage.js";
@@ -20,6 +21,7 @@ const VIEWS = {
   messages: (board, rest) => new Messages(board, rest),
   cron: (board, rest) => new Cron(board, rest),
   people: (board) => new People(board),
+  permissions: (board) => new Permissions(board),
   usage: (board) => new Usage(board),
   channels: (board) => new Channels(board),
   logs: (board) => new Logs(board),

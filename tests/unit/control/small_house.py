@@ -192,6 +192,12 @@ class SmallHouse:
             self.settle(id, "dropped")
         return dead or id == "dead"
 
+    async def remembered(self) -> list[Any]:
+        return []
+
+    async def revoke_grant(self, id: str) -> bool:
+        return False
+
     async def open_questions(self, thread: str | None = None) -> list[Asked]:
         return [asked for asked in self.asked.values() if thread in (None, asked.thread)]
 
