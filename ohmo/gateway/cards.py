@@ -72,6 +72,7 @@ def elsewhere(asked: Asked) -> str:
 
 
 _PERMISSION = "Answer with a button, or say `/approve`, `/approve session`, `/approve always` or `/deny`."
+_ONCE = "Answer with a button, or say `/approve` or `/deny`."  # what is not remembered
 _REFUSE = "Answer with a button or `/deny` to refuse it."
 _THUMBS, _DENY, _BUTTON = "Answer with a button, or with 👍 or 👎.", "` or `deny`.", "Answer with a button."
 _RUN = "run:"
@@ -79,7 +80,7 @@ _RUN = "run:"
 
 def _how(asked: Asked) -> str:
     if asked.ask.question.kind == "permission":
-        return _PERMISSION
+        return _PERMISSION if asked.ask.question.rule else _ONCE
     return "Answer with a button or in your own words." if asked.ask.question.choices else "Answer in your own words."
 
 
@@ -122,10 +123,10 @@ def lapsing(new_id: NewId) -> Closing:
         text = row.row.outbound.text
         if text.endswith(_REFUSE):
             return closing(new_id, "No answer in time: not run.")(row)
-        if not text.endswith((_PERMISSION, _THUMBS, _DENY)):
+        if not text.endswith((_PERMISSION, _ONCE, _THUMBS, _DENY)):
             return closing(new_id, "No answer in time: denied")(row)
         made = closing(new_id, "No answer in time: not run.")(row)
-        how = "Press the button, or say `/approve`, to run it now." if text.endswith(_PERMISSION) else "Press the button to run it now."
+        how = "Press the button, or say `/approve`, to run it now." if text.endswith((_PERMISSION, _ONCE)) else "Press the button to run it now."
         choices = (Choice(f"{_RUN}{row.row.id}", "Run it now"),)
         return replace(made, outbound=replace(made.outbound, text=f"{made.outbound.text} {how}", choices=choices))
 

@@ -69,6 +69,11 @@ def path_matcher(pattern: str) -> re.Pattern[str]:
     return re.compile(out + tail, re.DOTALL)
 
 
+def as_written(text: str) -> str:
+    """What only the judge knows as wildcards, as people write them."""
+    return text.replace(SOME, "*").replace(ANY, "…")
+
+
 def overlap(left: str, right: str) -> bool:
     """Whether one component can be both: ``left`` with our wildcards, ``right`` with the shell's. Errs on the side of yes."""
     if known(left):

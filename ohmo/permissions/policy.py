@@ -4,6 +4,7 @@ command judged by itself. Pure but for looking at the disk."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,7 @@ from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.command_policy import CommandPolicy
 from ohmo.permissions.looked import Looked, real
 from ohmo.permissions.paths import SensitivePaths, Touch
+from ohmo.permissions.patterns import as_written
 from ohmo.permissions.protected import ProtectedPlaces
 from ohmo.permissions.reach import Reach, folder_rule
 from ohmo.permissions.rules import PATH_TOOLS, READERS, Rule, RuleSet, host_matches, parse_rule, path_matches
@@ -75,7 +77,8 @@ class Policy:
         elif context.mode == "plan":
             granted = tuple(rule for rule in granted if rule.tool in READERS)
         if footprint.command is not None:
-            return self._commands.rule(footprint.command, context, granted)
+            found = self._commands.rule(footprint.command, context, granted)
+            return replace(found, rule=as_written(found.rule), reason=as_written(found.reason))
         return self._layers(call.name, footprint, paths, context, granted)
 
     def remembered(self, call: ToolCall, footprint: Footprint, context: CallContext, asked: Ruling) -> str:

@@ -264,11 +264,12 @@ async def test_all_edits_of_the_workspace_are_one_choice_and_protected_places_st
         await scene.answered(first)
         second, none = await writes(scene, work / "below" / "two.txt")
         assert (none, (work / "below" / "two.txt").read_text()) == (None, "new"), scene.told(second)
-        _, again = await writes(scene, work / "AGENTS.md")
+        third, again = await writes(scene, work / "AGENTS.md")
         assert again is not None
         assert len(again.choices) == 2  # once and deny
         assert not (work / "AGENTS.md").exists()
         await scene.rigs["telegram"].presses(again.id, again.choices[1])
+        await scene.answered(third)
         _, outside = await writes(scene, work.parent / "elsewhere.txt")
         assert outside is not None
         assert len(outside.choices) == 4
@@ -303,7 +304,28 @@ async def test_what_was_allowed_is_listed_and_revoked_at_the_keyboard_and_in_the
             else:
                 await rig.says(f"/permissions revoke {one['id']}")
                 await until("it is revoked", lambda: told("Revoked: it asks again."))
-            _, again = await writes(scene, file, "newer")
+            marker, again = await writes(scene, file, "newer")
             assert again is not None
             assert file.read_text() == "new"
             await rig.presses(again.id, again.choices[-1])
+            await scene.answered(marker)
+
+
+async def test_why_a_command_is_refused_is_told_in_the_words_people_write(stage: Stage, work: Path) -> None:
+    async with stage("telegram", permissions={"mode": "full_auto"}) as scene:
+        await scene.daemon.start()
+        for command, words in ((f"touch {work}/x; cat $PLACE/.ssh/id_rsa", "…/.ssh/id_rsa"), ("touch x; cat ~/.ss*/id_*", ".ss*/id_*")):
+            marker = await scene.says(f"#run{{{command}}}")
+            told: list[str] = []
+
+            async def said(marker: str = marker, told: list[str] = told) -> bool:
+                cards = [one.text for one in await scene.rigs["telegram"].visible() if one.choices]
+                told[:] = [*cards, *scene.told(marker)]
+                return bool(told)
+
+            await until(f"{command} is refused or asked about", said)
+            assert words in told[0].replace("\\", ""), told
+            assert not any(sign in told[0] for sign in ("\ue000", "\ue001", r"\ue000", r"\ue001")), told
+            if (asked := next((one for one in await scene.rigs["telegram"].visible() if one.choices), None)) is not None:
+                await scene.rigs["telegram"].presses(asked.id, asked.choices[-1])
+            await scene.answered(marker)

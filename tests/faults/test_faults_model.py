@@ -76,6 +76,7 @@ async def test_what_has_waited_too_long_for_a_model_is_asked_about_before_it_is_
         for number, marker in enumerate(said):  # the first as soon as it is tried again, the second after it
             card = (await shown(scene, "dm:ada", OLD, number + 1))[number]
             assert marker in card.text
+            assert "say /approve or /deny." in card.text  # there is nothing to remember
             await scene.rigs["telegram"].presses(card.id, card.choices[0])
             await shown(scene, "dm:ada", ANSWER, number + 1)
         assert scene.model.count == asked + 2
