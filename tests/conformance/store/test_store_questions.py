@@ -141,6 +141,8 @@ async def test_the_press_of_a_button_ends_with_its_effect(scene: Scene) -> None:
     )  # handled again after a crash
     assert await reply(scene, "q1", arrival=(second.thread, second.seq), late=[row("late")]) == "late"
     assert await scene.store.grants() == [grant]
+    assert [await scene.store.revoke_grant(one) for one in (ident("other"), grant.id, grant.id)] == [False, True, False]
+    assert await scene.store.grants() == []
     assert await scene.endings(claim.thread) == {"k-a": "taken", "p1": "answered", "p2": "refused"}
 
 
