@@ -258,7 +258,7 @@ async def test_all_edits_of_the_workspace_are_one_choice_and_protected_places_st
         await scene.daemon.start()
         first, asked = await writes(scene, work / "one.txt")
         assert asked is not None
-        assert f"For this session and always allow: changes to {work}/one.txt" in asked.text.replace("_", "").replace("*", "")
+        assert f"For this session and always allow: changes to {work}/one.txt" in asked.text
         assert f"Edit({work}/**)" in asked.text
         await scene.rigs["telegram"].presses(asked.id, asked.choices[3])
         await scene.answered(first)
