@@ -184,7 +184,8 @@ def _intake(ground: Ground, pool: Pool, board: Switchboard, desk: HouseDesk, aga
     seams, store, bus, clockwork = ground.seams, ground.store, ground.bus, ground.clockwork
     return Intake(
         IntakeParts(
-            store=store, access=ground.access, commands=desk.known, desk=desk, stopped=pool.stopped, arrived=pool.arrived, chose=pool.chose,
+            store=store, access=ground.access, commands=desk.known, desk=desk, stopped=pool.stopped, rest=pool.rest, arrived=pool.arrived,
+            chose=pool.chose,
             acknowledge=board.acknowledge, drafted=board.drafted, away=Away(store.post, seams.clock), new_id=seams.new_id, clock=seams.clock,
             failpoint=seams.failpoint, card=clockwork.cards, whispers=Whispers(board.whisper, seams.clock), restart=again.set,
             publish=lambda wake: publish_wake(bus, wake, None), terms=clockwork.desk.terms_at,

@@ -9,13 +9,24 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from channels.contract import Inbound, Reacted
+from channels.record import record
 from ohmo.contracts.arrivals import Arrival
-from ohmo.contracts.messages import UserStep
+from ohmo.contracts.messages import Step, UserStep
 from ohmo.contracts.posts import OutRow, PostRow
 from ohmo.contracts.questions import Asked
 from ohmo.contracts.turns import Claim
 
 F = TypeVar("F", bound=Callable[..., object])
+
+
+@record
+class Remains:
+    """Of a turn that is cut off: the steps nobody has written yet, and what is said where no draft
+    stands that shows it already."""
+
+    steps: tuple[Step, ...] = ()
+    post: PostRow | None = None
+
 
 Card = Callable[[Asked], PostRow]
 """Makes the card of a question; the row's id must be the question's id."""
@@ -25,6 +36,8 @@ ToStep = Callable[[Arrival], UserStep]
 """What the model is told about an arrival."""
 ToContext = Callable[[Sequence[Inbound | Reacted]], UserStep | None]
 """What it is told of words that were not said to it, oldest first. None: nothing of them."""
+Rest = Callable[[str], Remains]
+"""What remains of the turn of this id, as far as it runs here."""
 Collects = Callable[[Claim], bool]
 """Whether a turn of this thread takes all that waits, or the first message only."""
 
@@ -32,3 +45,8 @@ Collects = Callable[[Claim], bool]
 def in_writer(function: F) -> F:
     """Marks a function that runs in the store's writer thread."""
     return function
+
+
+@in_writer
+def no_rest(turn: str) -> Remains:  # noqa: ARG001 - of no turn anything is known
+    return Remains()

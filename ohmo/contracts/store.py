@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import Jobs
-from ohmo.contracts.inwriter import Card, Closing, Collects, ToContext, ToStep
+from ohmo.contracts.inwriter import Card, Closing, Collects, Rest, ToContext, ToStep, no_rest
 from ohmo.contracts.looking import Looking
 from ohmo.contracts.messages import Step, Usage, UserStep
 from ohmo.contracts.posts import OutRow, PartState, PostRow
@@ -128,9 +128,12 @@ class Mailbox(Protocol):
         """End one arrival with its effect and its reply. False: it had ended before, nothing was written."""
         ...
 
-    async def stop(self, thread: str, seq: int, *, person: str, fresh: bool, posts: Sequence[PostRow], closing: Closing) -> int:
+    async def stop(
+        self, thread: str, seq: int, *, person: str, fresh: bool, posts: Sequence[PostRow], closing: Closing, rest: Rest = no_rest
+    ) -> int:
         """The command at ``seq`` ends everything said before it in its thread, running, parked or waiting; raises the generation;
-        voids open questions; closes drafts and cards; ends itself as answered. ``fresh``: a new session too.
+        voids open questions; closes drafts and cards; keeps the ``rest`` of a running turn, before ``posts``;
+        ends itself as answered. ``fresh``: a new session too.
         Returns how many arrivals were stopped; 0 and nothing written when the command had ended before."""
         ...
 
@@ -187,8 +190,9 @@ class Threads(Protocol):
         that was not is dropped."""
         ...
 
-    async def interrupt(self, claim: Claim, turn: str, closing: Closing) -> None:
-        """Busy mode interrupt: the turn stops, its arrivals end as merged (their steps stay in the transcript), the lease is given back."""
+    async def interrupt(self, claim: Claim, turn: str, closing: Closing, rest: Rest = no_rest) -> None:
+        """Busy mode interrupt: the turn stops, its arrivals end as merged (their steps stay in the transcript), its ``rest`` is kept, the
+        lease is given back."""
 
     async def bury(self, claim: Claim, reason: str, posts: Sequence[PostRow]) -> bool:
         """What cannot be read ends as dead: the open turn with all it took, else the head of the mailbox. False: nothing was there."""

@@ -205,9 +205,12 @@ class Intake:
 
     async def _stop(self, accepted: Accepted, said: Inbound, text: str, *, fresh: bool) -> None:
         parts = self._parts
-        close = closing(parts.new_id, f"stopped by {said.person.name or said.person.id}", parts.drafted)
+        thread, note = accepted.thread, f"stopped by {said.person.name or said.person.id}"
+        close = closing(parts.new_id, note, parts.drafted)
         posts = [self._parts.notice(said.address, text)]
-        await parts.store.stop(accepted.thread, accepted.seq, person=said.person.id, fresh=fresh, posts=posts, closing=close)
+        await parts.store.stop(
+            thread, accepted.seq, person=said.person.id, fresh=fresh, posts=posts, closing=close, rest=parts.rest(thread, note)
+        )
         await parts.stopped(accepted.thread)
 
 

@@ -8,6 +8,7 @@ from channels.contract import Address, Answer, Clock, Outbound
 from channels.record import record
 from ohmo.commands.contract import Command, Desk
 from ohmo.contracts.arrivals import Terms, Wake
+from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.store import Accepted, Card, Ending, PostRow, Store
 from ohmo.failpoints import Failpoint
 from ohmo.gateway.access import Access
@@ -25,7 +26,8 @@ JobTerms = Callable[[Address, str, str], Awaitable[tuple[Terms, str] | None]]
 class IntakeParts:
     """``stopped`` is told that what was said in a thread has been ended; ``arrived`` that a running thread got a message, and whether its turn shall
     read it now; ``chose`` what later messages do there; ``acknowledge`` answers the platform's button press; ``drafted`` knows how far a draft has
-    grown, so that stopping it takes nothing away that was read; ``publish`` takes new requests of the house's own, None: there are none."""
+    grown, so that stopping it takes nothing away that was read; ``rest`` knows what a turn in a
+    thread was saying, which is shown with that note; ``publish`` takes new requests of the house's own, None: there are none."""
 
     store: Store
     access: Access
@@ -43,6 +45,7 @@ class IntakeParts:
     whispers: Whispers | None = None
     publish: Callable[[Wake], Awaitable[Accepted]] | None = None
     restart: Callable[[], None] = lambda: None
+    rest: Callable[[str, str], Rest] = lambda _, __: no_rest
     chose: Callable[[str, Busy | None], None] = lambda _, __: None
     terms: JobTerms | None = None
 

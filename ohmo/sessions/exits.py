@@ -13,7 +13,7 @@ from ohmo.contracts.agent import OpenCall
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.events import RunEnding, TurnEnded
-from ohmo.contracts.inwriter import in_writer
+from ohmo.contracts.inwriter import Rest, in_writer
 from ohmo.contracts.messages import CallResult, Step, ToolCall, ToolResult
 from ohmo.contracts.store import Ask, Claim, Closing, End, OutRow, PostRow, Work
 from ohmo.contracts.tool import Question
@@ -80,18 +80,18 @@ class Exits:
         await self._parts.store.finish(self._claim, run.turn, (), posts, End("stopped", reason))
         self._over(run.turn, "stopped", reason)
 
-    async def interrupted(self, turn: str | None) -> None:
-        """By a newer message (busy mode ``interrupt``). Stored: turn stopped, its messages merged, the draft closed. Seen: the draft, marked as stopped;
-        then the answer to the newer message. Restart: nothing."""
+    async def interrupted(self, turn: str | None, rest: Rest) -> None:
+        """By a newer message (busy mode ``interrupt``). Stored: turn stopped, its messages merged, the draft closed, what was said until then. Seen: that,
+        marked as stopped; then the answer to the newer message. Restart: nothing."""
         try:
             if turn is not None:
-                await self._parts.store.interrupt(self._claim, turn, self._parts.closing)
+                await self._parts.store.interrupt(self._claim, turn, self._parts.closing, rest)
         finally:  # whatever the store says of it: nothing runs here any more
             self._over(turn, "stopped")
 
     def stopped(self, turn: str | None) -> None:
-        """By /stop or /new. Stored, by the command's own transaction before this: turn and messages stopped, questions void, the generation raised.
-        Seen: the draft, marked as stopped, and the command's reply. Restart: nothing."""
+        """By /stop or /new. Stored, by the command's own transaction before this: turn and messages stopped, questions void, the generation raised, what
+        was said until then. Seen: that, marked as stopped, and the command's reply. Restart: nothing."""
         self._over(turn, "stopped")
 
     async def unreadable(self, reason: str) -> None:

@@ -13,7 +13,7 @@ import structlog
 from channels.errors import Unavailable
 from ohmo.contracts.agent import Answered, Failed, Parked
 from ohmo.contracts.errors import Damaged, LeaseLost
-from ohmo.contracts.inwriter import in_writer
+from ohmo.contracts.inwriter import Remains, Rest, in_writer
 from ohmo.contracts.store import Claim, Hint, PostRow, Work
 from ohmo.lifecycle import failure_of
 from ohmo.sessions.outages import Outages
@@ -103,6 +103,16 @@ class Pool:
         running = self._running.get(thread)
         if running is not None and await self._store.renew([running.session.claim], TTL):
             _end(running, "stopped")
+
+    def rest(self, thread: str, note: str) -> Rest:
+        """For a command that ends what is said in ``thread``; ``note``: how it is shown that it ended there."""
+
+        @in_writer
+        def of(turn: str) -> Remains:
+            running = self._running.get(thread)
+            return running.session.remains(turn, note) if running is not None else Remains()
+
+        return of
 
     async def draft(self, thread: str, turn: str, row: PostRow) -> bool:
         """Write a draft for a running turn. False: the turn is not running here any more, or the store cannot be reached."""

@@ -11,8 +11,10 @@ from channels.contract import Outbound
 from channels.errors import ChannelError
 from channels.record import record
 from ohmo.contracts.agent import Answered, Ended, Failed, Outcome, Parked
+from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.events import TurnStarted
+from ohmo.contracts.inwriter import Remains, in_writer
 from ohmo.contracts.messages import ModelStep, Step, Text, ToolCall, UserStep
 from ohmo.contracts.store import Claim, PostRow, Work
 from ohmo.engine.stream import closable
@@ -24,6 +26,7 @@ from ohmo.sessions.helm import Helm
 from ohmo.sessions.ledger import TurnLedger, again_of
 from ohmo.sessions.parts import Busy, SessionParts
 from ohmo.sessions.run import Run, allowed_before, reply_address
+from ohmo.sessions.saying import Saying
 from ohmo.sessions.suspects import DEATHS
 from ohmo.sessions.transcript import Transcript
 
@@ -51,6 +54,7 @@ class Session:
         self.suspect = False
         self._work = work
         self._parts = parts
+        self._saying = Saying()
 
     @property
     def busy(self) -> Busy:
@@ -67,7 +71,7 @@ class Session:
                 self.claim, parts.new_id(), collect=self.busy == "collect", step=parts.step, context=parts.context
             )
         if work is not None:
-            self.turn, self.suspect = work.turn, work.starts > 2
+            self._work, self.turn, self.suspect = work, work.turn, work.starts > 2
         return work
 
     async def run(self, work: Work, transcript: Transcript) -> Outcome | Unwanted | None:
@@ -102,13 +106,29 @@ class Session:
         """The pool cancelled the run."""
         match why:
             case "interrupted":
-                await self.exits.interrupted(self.turn)
+                await self.exits.interrupted(self.turn, self._rest)
             case "shutdown":
                 await self.exits.shut_down(self.turn)
             case "stopped":
                 self.exits.stopped(self.turn)
             case "lost":
                 self.exits.lost(self.turn)
+
+    @in_writer
+    def remains(self, turn: str, note: str) -> Remains:
+        """What is kept of the turn when a person stops it now; ``note`` says so to who reads it."""
+        work, saying = self._work, self._saying
+        if work is None or work.turn != turn:
+            return Remains()
+        first, address = work.arrivals[0], reply_address(work)
+        if not saying.text.strip() or address is None or (isinstance(first, Wake) and first.terms is not None):
+            return Remains(saying.steps())
+        said = Outbound(address, f"{saying.text.strip()}\n\n_{note}_")
+        return Remains(saying.steps(), PostRow(self._parts.new_id(), "message", said))
+
+    @in_writer
+    def _rest(self, turn: str) -> Remains:
+        return self.remains(turn, "stopped") if self._saying.text else Remains()
 
     async def _before(self, run: Run) -> Parked | Unwanted | None:
         """What stands between a message and its turn: a conversation of machines, or an age at which nobody may want it any more."""
@@ -158,7 +178,7 @@ class Session:
     async def _drive(self, run: Run, ledger: TurnLedger) -> Outcome:
         parts = self._parts
         outcome: Outcome = Failed("the agent ended without an outcome")
-        limit = asyncio.timeout_at(run.deadline)
+        limit, self._saying = asyncio.timeout_at(run.deadline), Saying(run.plan.model)
         try:
             async with limit:
                 try:
@@ -170,6 +190,7 @@ class Session:
                         if isinstance(item, Ended):
                             outcome = item.outcome
                         else:
+                            self._saying = self._saying.after(item, kept=not ledger.unwritten[0])
                             parts.emit(self.claim.thread, item)
         except TimeoutError:
             if not limit.expired():

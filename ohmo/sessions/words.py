@@ -10,6 +10,7 @@ LEFT_OUT = (
 )
 STOPPED_TOOL = "Stopped before it ended: its effect is unknown."
 NOT_RUN = "Stopped before it ran to its end: it had no effect."
+CUT_OFF = "(A person stopped the answer here. They have read what was said so far; do not go on with it unasked.)"
 TOO_LATE = "its deadline had passed before it could run"
 AGAIN = "Press the button, or say `/retry`, to try it again."
 _AGAIN = "again:"

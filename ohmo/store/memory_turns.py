@@ -11,6 +11,7 @@ from channels.contract import Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.errors import LeaseLost
+from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.messages import Step, Usage, UserStep
 from ohmo.contracts.store import (
     Accepted,
@@ -321,10 +322,10 @@ class ModelTurns(ModelMailbox):
     def _close_turn(self, turn: str, state: str) -> None:
         self.tables.turns[turn] = replace(self.tables.turns[turn], state=state, ended=self.now)
 
-    async def interrupt(self, claim: Claim, turn: str, closing: Closing) -> None:
+    async def interrupt(self, claim: Claim, turn: str, closing: Closing, rest: Rest = no_rest) -> None:
         self.must_hold(claim, turn)
         with self.transaction():
-            self.close(self.open_drafts(turn), closing, claim.thread)
+            self._cut(turn, claim.thread, closing, rest)
             for letter in self.taken(turn):
                 self.end(letter, "merged")
             self._close_turn(turn, "stopped")
@@ -344,7 +345,16 @@ class ModelTurns(ModelMailbox):
             self.say([replace(row, kind="draft")], turn, claim.thread)
         return True
 
-    async def stop(self, thread: str, seq: int, *, person: str, fresh: bool, posts: Sequence[PostRow], closing: Closing) -> int:
+    def _cut(self, turn: str, thread: str, closing: Closing, rest: Rest) -> None:
+        left, drafts = rest(turn), self.open_drafts(turn)
+        self.log(thread, turn, left.steps, once)
+        self.close(drafts, closing, thread)
+        if left.post is not None and all(self.tables.posts[draft].row.state == "dropped" for draft in drafts):
+            self.say([left.post], turn, thread)
+
+    async def stop(
+        self, thread: str, seq: int, *, person: str, fresh: bool, posts: Sequence[PostRow], closing: Closing, rest: Rest = no_rest
+    ) -> int:
         command = self.tables.inbox.get((thread, seq))
         if command is None or command.state == "ended":
             return 0
@@ -357,23 +367,23 @@ class ModelTurns(ModelMailbox):
             for letter in before:
                 self.end(letter, "stopped", reason)
             self.change(thread, generation=tables.threads[thread].generation + 1)
-            self.say(posts, None, thread)
             if turn is not None and mine:
                 for letter in self.taken(turn.id):
                     tables.inbox[thread, letter.seq] = replace(letter, state="waiting", turn=None)
+                self._cut(turn.id, thread, closing, rest)
                 self._void(turn.id, thread, closing)
+            self.say(posts, None, thread)
             self.settle(thread, Report(reason, failed=True))
             self._after_stop(thread, fresh)
             return len(before)
 
     def _void(self, turn: str, thread: str, closing: Closing) -> None:
         self._close_turn(turn, "stopped")
-        opened = sorted(
-            (q for q in self.tables.questions.values() if q.turn == turn and q.state in ("queued", "asked")), key=lambda q: q.seq
-        )
+        asked = (q for q in self.tables.questions.values() if q.turn == turn and q.state in ("queued", "asked"))
+        opened = sorted(asked, key=lambda q: q.seq)
         for question in opened:
             self.tables.questions[question.ask.id] = replace(question, state="void")
-        self.close([*self.open_drafts(turn), *(q.ask.id for q in opened if q.state == "asked")], closing, thread)
+        self.close([q.ask.id for q in opened if q.state == "asked"], closing, thread)
 
     def _after_stop(self, thread: str, fresh: bool) -> None:
         rest = self.open_turn(thread)

@@ -76,13 +76,17 @@ def say_more(at: Moment, home: Home, posts: Sequence[PostRow], turn: str | None)
     yield from speak(at, home, numbers, posts, turn)
 
 
-def close(at: Moment, home: Home, ids: Sequence[str], closing: Closing) -> Op[None]:
-    """Drafts or cards whose turn or question ended otherwise: one that was or may have been said is replaced, one that was not is dropped."""
+def close(at: Moment, home: Home, ids: Sequence[str], closing: Closing) -> Op[int]:
+    """Drafts or cards whose turn or question ended otherwise: one that was or may have been said is replaced, one that was not is dropped.
+    Returns how many were replaced."""
+    replaced = 0
     for standing in ids:
         if row := (yield from _standing(at, standing)):
             ending = closing(row)
             target = ending.target if ending.target is not None else standing
             yield from say_more(at, home, [PostRow(ending.id, "edit", ending.outbound, target, ending.ttl)], row.turn)
+            replaced += 1
+    return replaced
 
 
 def _standing(at: Moment, id: str) -> Op[OutRow | None]:

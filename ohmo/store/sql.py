@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Literal
 
+from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.messages import Step, Usage, UserStep
 from ohmo.contracts.store import (
@@ -84,8 +85,11 @@ class SqlStore(SqlReports, SqlJobs):
             lambda at: arrivals.end_arrival(at, (thread, seq), (ending, reason), posts, person, settings), thread
         )
 
-    async def stop(self, thread: str, seq: int, *, person: str, fresh: bool, posts: Sequence[PostRow], closing: Closing) -> int:
-        return await self._driver.write(lambda at: turns.stop(at, (thread, seq), person, fresh, posts, closing), thread)
+    async def stop(
+        self, thread: str, seq: int, *, person: str, fresh: bool, posts: Sequence[PostRow], closing: Closing, rest: Rest = no_rest
+    ) -> int:
+        cut = turns.Cut(closing, rest)
+        return await self._driver.write(lambda at: turns.stop(at, (thread, seq), person, fresh, posts, cut), thread)
 
     # owning a thread
     async def claim(self, owner: str, *, limit: int, ttl: float, idle: float | None = None) -> list[Claim]:
@@ -132,8 +136,8 @@ class SqlStore(SqlReports, SqlJobs):
         spent = None if usage is None else (self._new_id(), usage)
         return await self._driver.write(lambda at: turns.finish(at, claim, turn, steps, posts, end, spent), claim.thread)
 
-    async def interrupt(self, claim: Claim, turn: str, closing: Closing) -> None:
-        await self._driver.write(lambda at: turns.interrupt(at, claim, turn, closing), claim.thread)
+    async def interrupt(self, claim: Claim, turn: str, closing: Closing, rest: Rest = no_rest) -> None:
+        await self._driver.write(lambda at: turns.interrupt(at, claim, turn, turns.Cut(closing, rest)), claim.thread)
 
     async def bury(self, claim: Claim, reason: str, posts: Sequence[PostRow]) -> bool:
         return await self._driver.write(lambda at: turns.bury(at, claim, reason, posts), claim.thread)

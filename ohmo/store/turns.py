@@ -7,14 +7,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from channels.record import record as frozen
 from ohmo.contracts.cron import Report
 from ohmo.contracts.errors import LeaseLost
+from ohmo.contracts.inwriter import Rest
 from ohmo.contracts.messages import Step, Usage
 from ohmo.contracts.store import Claim, Closing, End, Ending, PostRow
 from ohmo.store.codec import column
 from ohmo.store.jobs import settle
-from ohmo.store.numbers import TAKEN, WAITING, Home, find_home, give_back, hold, lock_thread, reserve
-from ohmo.store.outbox import close, open_drafts, speak, take_draft
+from ohmo.store.numbers import TAKEN, WAITING, Home, Numbers, find_home, give_back, hold, lock_thread, more, reserve
+from ohmo.store.outbox import close, open_drafts, say_more, speak, take_draft
 from ohmo.store.statements import Moment, Op, Undo, instant
 from ohmo.store.steps import append
 
@@ -118,9 +120,26 @@ def bury(at: Moment, claim: Claim, reason: str, posts: Sequence[PostRow]) -> Op[
     return True
 
 
-def interrupt(at: Moment, claim: Claim, turn: str, closing: Closing) -> Op[None]:
+@frozen
+class Cut:
+    """How a turn is cut off: what takes the place of its drafts and cards, and what is kept of it."""
+
+    closing: Closing
+    rest: Rest
+
+    def apply(self, at: Moment, home: Home, turn: str) -> Op[None]:
+        """Its thread is locked."""
+        left, numbers = self.rest(turn), Numbers()
+        yield from more(home, numbers, len(left.steps))
+        yield from append(at, home.thread, numbers, turn, left.steps)
+        shown = yield from close(at, home, (yield from open_drafts(turn)), self.closing)
+        if left.post is not None and not shown:
+            yield from say_more(at, home, [left.post], turn)
+
+
+def interrupt(at: Moment, claim: Claim, turn: str, cut: Cut) -> Op[None]:
     yield from hold(claim, 0, turn)
-    yield from close(at, home_of(claim), (yield from open_drafts(turn)), closing)
+    yield from cut.apply(at, home_of(claim), turn)
     yield from end_taken(at, claim.thread, turn, "merged")
     yield from end_turn(at, turn, End("stopped", INTERRUPTED))
     yield from settle(at, claim.thread, Report(INTERRUPTED, failed=True))
@@ -150,13 +169,14 @@ _STOP_SAID = """UPDATE inbox SET state = 'ended', ending = 'stopped', reason = ?
 WHERE thread = ? AND seq < ? AND ended_at IS NULL AND state = ? AND kind IN ('message','wake','edit') RETURNING seq"""
 
 
-def stop(at: Moment, command: tuple[str, int], person: str, fresh: bool, posts: Sequence[PostRow], closing: Closing) -> Op[int]:
+def stop(at: Moment, command: tuple[str, int], person: str, fresh: bool, posts: Sequence[PostRow], cut: Cut) -> Op[int]:
     """What is stopped is defined by the number of the command: done again after a crash, it stops nothing that was said later."""
     thread, seq = command
     home = yield from find_home(thread)
     if home is None:
         raise Undo(0)
-    _, numbers = yield from reserve(at, home, posts, 0, lambda count: lock_thread(thread, count))
+    away = [post for post in posts if home.destination(post) != thread]
+    _, numbers = yield from reserve(at, home, away, 0, lambda count: lock_thread(thread, count))
     own = yield (
         """UPDATE inbox SET state = 'ended', ending = 'answered', ended_at = ? WHERE thread = ? AND seq = ? AND state <> 'ended'
         RETURNING seq""",
@@ -174,8 +194,9 @@ def stop(at: Moment, command: tuple[str, int], person: str, fresh: bool, posts: 
         count += len(rows)
     yield "UPDATE threads SET generation = generation + 1 WHERE thread = ?", (thread,)
     if turn is not None:
-        yield from _stop_turn(at, home, turn, reason, closing)
+        yield from _stop_turn(at, home, turn, reason, cut)
     yield from settle(at, thread, Report(reason, failed=True))
+    yield from more(home, numbers, len(posts) - len(away))  # behind what is kept of the turn
     yield from speak(at, home, numbers, posts, None)
     yield from _stopped_lease(at, thread, fresh)
     return count
@@ -190,17 +211,17 @@ def _turn_begun_before(thread: str, seq: int) -> Op[str | None]:
     return rows[0][0] if older else None
 
 
-def _stop_turn(at: Moment, home: Home, turn: str, reason: str, closing: Closing) -> Op[None]:
+def _stop_turn(at: Moment, home: Home, turn: str, reason: str, cut: Cut) -> Op[None]:
     # What was said after the command and had been steered into the turn waits again: it must not be lost with it.
     yield f"UPDATE inbox SET state = 'waiting', turn = NULL WHERE thread = ? AND turn = ? AND {TAKEN}", (home.thread, turn)
     yield from end_turn(at, turn, End("stopped", reason))
-    drafts = yield from open_drafts(turn)
+    yield from cut.apply(at, home, turn)
     cards = yield "SELECT id FROM approvals WHERE turn = ? AND thread = ? AND state = 'asked'", (turn, home.thread)
     yield (
         "UPDATE approvals SET state = 'void', answered_at = ? WHERE turn = ? AND thread = ? AND state IN ('queued','asked')",
         (at.now, turn, home.thread),
     )
-    yield from close(at, home, [*drafts, *(row[0] for row in cards)], closing)
+    yield from close(at, home, [row[0] for row in cards], cut.closing)
     if cards:
         at.asked(home.thread)
 

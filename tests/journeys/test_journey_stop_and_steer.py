@@ -27,7 +27,22 @@ async def test_stop_in_the_middle_of_an_answer_ends_it_and_the_next_message_is_a
         await eventually(lambda: built.pool.running == 0)
         await life.platform.says("thank you")
         await life.hears("echo: thank you")
-    assert life.texts() == ["Stopped.", "echo: thank you"]
+    assert life.texts() == ["Once upo\n\n_stopped by Ada_", "Stopped.", "echo: thank you"]
+    told = [(type(step).__name__, block.text) for step in life.model.requests[-1].steps for block in step.blocks]  # type: ignore[union-attr]
+    assert told[:2] == [("UserStep", "a long story"), ("ModelStep", "Once upo")]
+    assert told[2][0] == "UserStep"
+    assert "stopped" in told[2][1]
+
+
+async def test_what_was_said_before_a_newer_message_interrupted_it_stays(world: Callable[..., World]) -> None:
+    life = world(Says("Once upon a time", between=asyncio.Event().wait), config="sessions: {busy: interrupt}\n")
+    async with house(life) as built:
+        await life.platform.says("a long story")
+        await eventually(lambda: built.pool.running == 1 and len(life.model.requests) == 1)
+        await life.platform.says("a short one")
+        await life.hears("echo: a short one")
+    assert life.texts() == ["Once upo\n\n_stopped_", "echo: a short one"]
+    assert "Once upo" in [block.text for step in life.model.requests[-1].steps for block in step.blocks]  # type: ignore[union-attr]
 
 
 async def test_new_forgets_and_stop_with_nothing_running_says_so(world: Callable[..., World]) -> None:

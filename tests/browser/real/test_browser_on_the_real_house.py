@@ -249,8 +249,16 @@ async def test_stop_ends_a_running_turn_and_the_next_message_is_answered(
     await expect(page.locator("#stop")).to_be_hidden()
     await expect(page.locator("#now")).to_be_empty()
     await expect(page.locator("#transcript .command")).to_contain_text("/stop")
+    await expect(page.locator("#transcript .agent").first).to_contain_text("word2")
+    await page.reload()
+    await expect(page.locator("#transcript .agent").first).to_contain_text("word2")
+    await expect(page.locator("#transcript .agent").first).to_contain_text("stopped by")
     await send(page, "and now?")
     await expect(page.locator("#transcript .agent").last).to_contain_text("echo: and now?")
+    told = model.asked[-1].body["messages"]
+    assert [one["role"] for one in told] == ["user", "assistant", "user"]
+    assert "word2" in str(told[1])
+    assert "stopped" in str(told[2])
     await until(lambda: model.dropped == 1, "the model's stream is closed")
     await fresh_equals(pages, page)
 

@@ -8,6 +8,7 @@ import pytest
 from store_words import CHAT, COMMAND, OTHER, Scene, closing, ident, model, part, result, row, said, started, told
 
 from ohmo.contracts.errors import Conflict, LeaseLost
+from ohmo.contracts.inwriter import Remains, in_writer
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.store import End, OutRow, ThreadSettings
 
@@ -220,6 +221,36 @@ async def test_a_thread_without_work_is_given_back(scene: Scene) -> None:
 # interrupt and stop
 
 
+@in_writer
+def rest(turn: str) -> Remains:
+    return Remains((model(text=f"half of {turn}"),), row("kept"))
+
+
+@pytest.mark.parametrize("drafted", [False, True])
+async def test_what_is_kept_of_a_stopped_turn_is_written_with_it_and_said_where_no_draft_shows_it(scene: Scene, drafted: bool) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    if drafted:
+        assert await scene.store.draft(claim, work.turn, row("draft"))
+        await scene.deliver("draft")
+    command = (await scene.hear(said("/stop"), seat=COMMAND))[0]
+    words = {"person": "ada", "fresh": False, "posts": [row("ok")], "closing": closing, "rest": rest}
+    assert await scene.store.stop(command.thread, command.seq, **words) == 1  # type: ignore[arg-type]
+    assert [s for _, s in await scene.store.steps(claim.thread, 0)][1:] == [model(text=f"half of {work.turn}")]
+    posts = await scene.store.outbox(limit=10)
+    said_then = [one.row.id.rstrip("0") for one in sorted(posts, key=lambda one: one.seq)]
+    assert said_then == (["draft", "closedraft", "ok"] if drafted else ["kept", "ok"])
+    assert await scene.store.stop(command.thread, command.seq, **words) == 0  # type: ignore[arg-type]
+
+
+async def test_what_is_kept_of_an_interrupted_turn_is_written_with_it(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    await scene.store.interrupt(claim, work.turn, closing, rest)
+    assert [s for _, s in await scene.store.steps(claim.thread, 0)][1:] == [model(text=f"half of {work.turn}")]
+    assert await scene.heads() == ["kept"]
+
+
 async def test_interrupt_ends_the_turn_and_keeps_its_steps(scene: Scene) -> None:
     await scene.hear(said("a"))
     claim, work = await scene.begin()
@@ -357,7 +388,7 @@ async def test_stop_closes_the_draft(scene: Scene) -> None:
     await scene.store.stop(command.thread, command.seq, person="ada", fresh=False, posts=[row("ok")], closing=closing)
     open_rows = [(i.row.id.rstrip("0"), i.row.target) for i in await scene.store.outbox(state="ready")]
     assert sorted(open_rows) == [("closedraft", ident("draft")), ("ok", None)]
-    assert await scene.heads([claim.thread]) == ["ok"]
+    assert await scene.heads([claim.thread]) == ["closedraft"], "what was said stands as it will stay before it is said that it was stopped"
 
 
 async def test_interrupt_closes_the_draft(scene: Scene) -> None:
