@@ -123,7 +123,7 @@ class Outbound:
     text: str
     files: tuple[Path, ...] = ()
     choices: tuple[Choice, ...] = ()
-    mentions: tuple[PersonId, ...] = ()
+    mentions: tuple[PersonId, ...] = ()  # whom it speaks to; with ``reply_to`` the first is that message's author
     plain: bool = False  # say the text as it is, without any markup (after the platform rejected the rendered form)
     reply_to: MessageId | None = None
     replaces: tuple[Receipt, ...] = ()  # the messages this one takes the place of (edit in order, post the rest, delete the surplus)

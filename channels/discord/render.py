@@ -93,7 +93,8 @@ def _bodies(outbound: Outbound) -> list[Body]:
     pieces = [cut for piece in pieces for cut in _cut(piece, room) if is_visible(cut)] or [_NOTHING_SAID]
     if calls:
         pieces[0] = f"{calls} {pieces[0]}"
-    bodies = [_message(piece, called if index == 0 else ()) for index, piece in enumerate(pieces)]
+    rings = outbound.reply_to is not None and bool(outbound.mentions)
+    bodies = [_message(piece, called if index == 0 else (), author=rings and index == 0) for index, piece in enumerate(pieces)]
     keyboards = _keyboards(outbound.choices)
     for index, keyboard in enumerate(keyboards):
         if index:
@@ -124,12 +125,14 @@ def _cut(text: str, most: int) -> list[str]:
 
 
 def _called(outbound: Outbound) -> Sequence[PersonId]:
-    return tuple(dict.fromkeys(person for person in outbound.mentions if re.fullmatch(r"\d{1,20}", person)))
+    """A reply rings its author by itself."""
+    people = outbound.mentions if outbound.reply_to is None else outbound.mentions[1:]
+    return tuple(dict.fromkeys(person for person in people if re.fullmatch(r"\d{1,20}", person)))
 
 
-def _message(content: str, called: Sequence[PersonId]) -> Body:
-    """Allowed mentions: nobody but the people we mean hears a bell, whatever the text says."""
-    allowed = {"parse": [], "users": list(called), "replied_user": False}
+def _message(content: str, called: Sequence[PersonId], *, author: bool = False) -> Body:
+    """Allowed mentions: nobody but the people we mean hears a bell, whatever the text says. ``author``: of the message this answers."""
+    allowed = {"parse": [], "users": list(called), "replied_user": author}
     return {"content": content, "allowed_mentions": allowed, "flags": SUPPRESS_EMBEDS}
 
 

@@ -35,10 +35,14 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
     gone = [*old[len(cards) :], *(receipt.message for receipt in outbound.replaces if is_file(receipt.message))]
     where = _where(outbound.address, outbound.reply_to)
     parts = [_part("edit", {"card": card}, target) for card, target in zip(cards, old, strict=False)]
-    posts = [where | {"card": card} | ({"stream": True} if outbound.draft else {}) for card in cards[len(old) :]]
+    more = _where(outbound.address, None)
+    posts = [
+        (more if old or index else where) | {"card": card} | ({"stream": True} if outbound.draft else {})
+        for index, card in enumerate(cards[len(old) :])
+    ]
     parts += [_part("post", post) for post in posts]
     parts += [_part("delete", {}, target) for target in gone]
-    parts += [_part("file", where | {"path": str(path)}) for path in outbound.files]
+    parts += [_part("file", (more if cards or index else where) | {"path": str(path)}) for index, path in enumerate(outbound.files)]
     return tuple(parts)
 
 
@@ -88,7 +92,8 @@ def _cards(outbound: Outbound) -> list[Body]:
     text = clean(outbound.text)
     if not text.strip() and outbound.files and not outbound.choices:
         return []
-    calls = " ".join(f"<at id={person}></at>" for person in outbound.mentions if _PERSON.fullmatch(person))
+    people = outbound.mentions if outbound.reply_to is None else outbound.mentions[1:]  # a reply rings its author by itself
+    calls = " ".join(f"<at id={person}></at>" for person in people if _PERSON.fullmatch(person))
     made = _plain_card if outbound.plain else _card
     room = MOST_BYTES - len(calls) - (size(_with_buttons(made(""), outbound)) - size(made("")) if outbound.choices else 0)
     shown = _as_it_is if outbound.plain else markup

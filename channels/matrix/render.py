@@ -103,7 +103,7 @@ def _contents(outbound: Outbound) -> list[Json]:
         contents = [_content(piece, outbound.mentions) for piece in split_markdown(source, _fits)]
     if not contents and not outbound.files:
         contents = [_plain_content("…")]  # an event without words is no message; a reader must see that there was one
-    if contents and outbound.mentions:
+    if contents and outbound.mentions and not outbound.draft:  # the answer that takes the draft's place rings
         contents[0]["m.mentions"] = {"user_ids": list(outbound.mentions)}
     for number, content in enumerate(contents):
         relation = _relation(outbound, first=number == 0)

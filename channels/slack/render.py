@@ -87,7 +87,8 @@ def _bodies(outbound: Outbound) -> list[dict[str, Any]]:
     if not text.strip() and outbound.files and not outbound.choices:
         return []
     rendered = escape if outbound.plain else mrkdwn
-    calls = " ".join(f"<@{person}>" for person in outbound.mentions if re.fullmatch(r"[UW][A-Z0-9]+", person))
+    people = outbound.mentions if outbound.reply_to is None else ()  # a thread rings who writes in it by itself
+    calls = " ".join(f"<@{person}>" for person in people if re.fullmatch(r"[UW][A-Z0-9]+", person))
     most = MAX_SECTION if outbound.choices else MAX_TEXT
     room = most - size(calls) - 1
     parts = [text] if outbound.plain else apart(text)

@@ -100,10 +100,11 @@ def _texts(outbound: Outbound) -> list[str]:
 
 
 def _called(outbound: Outbound) -> Sequence[PersonId]:
-    """In a private chat, and when answering, the person hears of it anyhow."""
-    if outbound.reply_to is not None or not outbound.address.chat.startswith("-"):
+    """In a private chat, and when it is answered, a person hears of it anyhow."""
+    if not outbound.address.chat.startswith("-"):
         return ()
-    return [person for person in outbound.mentions if person.isdigit()]
+    people = outbound.mentions if outbound.reply_to is None else outbound.mentions[1:]
+    return [person for person in people if person.isdigit()]
 
 
 def _rendered_fits(made: dict[str, str], taken: int = 0) -> Callable[[str], bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from channels.contract import Address
+from channels.contract import Address, MessageId, PersonId
 from channels.record import record
 from ohmo.contracts.messages import ToolResult, Usage
 
@@ -98,10 +98,12 @@ class CompactionProgress(OfTurn):
 
 @record
 class TurnStarted(OfTurn):
-    """``address``: where its answer goes, None when nobody is told."""
+    """``address``: where its answer goes, None when nobody is told; ``reply_to`` and ``mentions`` as the answer's."""
 
     person: str
     address: Address | None = None
+    reply_to: MessageId | None = None
+    mentions: tuple[PersonId, ...] = ()
 
 
 @record

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import structlog
@@ -47,7 +47,7 @@ class _Slot:
     """One running turn, begun at ``began`` (monotonic seconds). ``text`` is the newest; older versions are never sent."""
 
     turn: str
-    address: Address
+    said: Outbound  # the answer without its words
     began: float
     text: str = ""
     activity: Activity = field(default_factory=Activity)
@@ -58,6 +58,10 @@ class _Slot:
     bell: asyncio.Event = field(default_factory=asyncio.Event)
     begins: asyncio.TimerHandle | None = None
     life: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> Address:
+        return self.said.address
 
     def end(self) -> None:
         """The turn is over, or nobody looks any more."""
@@ -199,9 +203,10 @@ class Drafts:
         place = event.address
         if place is None or place.channel != self._name or place.account != self._channel.account:
             return
+        answer = Outbound(place, "", mentions=event.mentions, reply_to=event.reply_to)
         if (old := self._slots.pop(thread, None)) is not None:
             old.end()
-        self._slots[thread] = slot = _Slot(event.turn, place, self._now())
+        self._slots[thread] = slot = _Slot(event.turn, answer, self._now())
 
         def begin() -> None:
             slot.life = group.create_task(self._live(thread, slot), name=f"draft.{slot.turn}")
@@ -237,7 +242,7 @@ class Drafts:
         await self._sleep(FIRST_AFTER)
         async for text in self._news(slot, pause):
             if slot.row is None:
-                row = PostRow(self._rows.new_id(), "draft", Outbound(slot.address, text, draft=True))
+                row = PostRow(self._rows.new_id(), "draft", replace(slot.said, text=text, draft=True))
                 slot.row = row.id  # before the row is written: delivery may be quick
                 if not await self._rows.open(thread, slot.turn, row) and not await self._take_up(slot):
                     return

@@ -24,7 +24,7 @@ from ohmo.sessions import lateness, words
 from ohmo.sessions.ledger import TurnLedger
 from ohmo.sessions.parts import SessionParts
 from ohmo.sessions.plan import TurnPlan
-from ohmo.sessions.run import Run, is_scheduled, reply_address
+from ohmo.sessions.run import Run, is_scheduled, reply, reply_address
 from ohmo.sessions.tally import Tally
 from ohmo.sessions.transcript import Transcript
 
@@ -197,9 +197,9 @@ class Exits:
         return max(1.0, (plan.until - self._parts.clock()).total_seconds())
 
     def _posts(self, work: Work, text: str, footnote: str = "") -> list[PostRow]:
-        address = reply_address(work)
+        answer = reply(work)
         said = f"{text}\n\n{footnote}" if footnote else text
-        return [PostRow(self._parts.new_id(), "message", Outbound(address, said))] if address is not None else []
+        return [PostRow(self._parts.new_id(), "message", replace(answer, text=said))] if answer is not None else []
 
 
 def closed(calls: Sequence[OpenCall]) -> list[Step]:

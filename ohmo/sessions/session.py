@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Literal
 
 from channels.contract import Outbound
@@ -25,7 +26,7 @@ from ohmo.sessions.exits import Exits, closed
 from ohmo.sessions.helm import Helm
 from ohmo.sessions.ledger import TurnLedger, again_of
 from ohmo.sessions.parts import Busy, SessionParts
-from ohmo.sessions.run import Run, allowed_before, reply_address
+from ohmo.sessions.run import Run, allowed_before, reply, reply_address
 from ohmo.sessions.saying import Saying
 from ohmo.sessions.suspects import DEATHS
 from ohmo.sessions.transcript import Transcript
@@ -94,7 +95,7 @@ class Session:
         if plan.until is not None and plan.until <= parts.clock() and not transcript.begun():
             await self.exits.failed(work, transcript, words.TOO_LATE)
             return None
-        parts.emit(self.claim.thread, TurnStarted(work.turn, plan.person, reply_address(work)))
+        parts.emit(self.claim.thread, _started(work, plan.person))
         run = Run(self.claim, work, transcript, plan, deadline=asyncio.get_running_loop().time() + parts.turn_timeout, helm=self.helm)
         ledger = TurnLedger(parts.store, run, step=parts.step, new_id=parts.new_id)
         await self._begin_again(run)
@@ -120,10 +121,10 @@ class Session:
         work, saying = self._work, self._saying
         if work is None or work.turn != turn:
             return Remains()
-        first, address = work.arrivals[0], reply_address(work)
-        if not saying.text.strip() or address is None or (isinstance(first, Wake) and first.terms is not None):
+        first, answer = work.arrivals[0], reply(work)
+        if not saying.text.strip() or answer is None or (isinstance(first, Wake) and first.terms is not None):
             return Remains(saying.steps())
-        said = Outbound(address, f"{saying.text.strip()}\n\n_{note}_")
+        said = replace(answer, text=f"{saying.text.strip()}\n\n_{note}_")
         return Remains(saying.steps(), PostRow(self._parts.new_id(), "message", said))
 
     @in_writer
@@ -229,3 +230,10 @@ class Session:
     async def _commit(self, run: Run, steps: Sequence[Step]) -> None:
         numbers = await self._parts.store.record(self.claim, run.turn, steps)
         run.transcript.add(list(zip(numbers, steps, strict=True)))
+
+
+def _started(work: Work, person: str) -> TurnStarted:
+    answer = reply(work)
+    if answer is None:
+        return TurnStarted(work.turn, person)
+    return TurnStarted(work.turn, person, answer.address, answer.reply_to, answer.mentions)

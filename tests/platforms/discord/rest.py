@@ -146,6 +146,8 @@ class Rest:
                 raise invalid("message_reference", "Unknown message")
             if there is not None:
                 more |= {"type": 19, "message_reference": {"channel_id": channel.id, **reference}, "referenced_message": there}
+                if (body.get("allowed_mentions") or {}).get("replied_user", True):
+                    self.world.pings.append(there["author"]["username"])
         if call.files:
             more["attachments"] = [self.world.store(*call.files[index]) for index in sorted(call.files)]
         content = str(body.get("content") or "").strip()
