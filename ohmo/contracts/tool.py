@@ -51,6 +51,7 @@ class Footprint:
     effect: Literal["none", "house", "repeatable", "once"] = "once"  # none: read-only. house: only rows committed with the result
     note: str = ""  # what the arguments mean, for the person who is asked
     question: Question | None = None  # AskUser: what a person has to answer before the call may run
+    touches: tuple[Path, ...] | None = ()  # for the order within a step: what else it may open or change; None: perhaps everything
 
 
 def _nothing(_: str) -> bool:

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 from pydantic import BaseModel, ValidationError
@@ -23,6 +23,7 @@ from ohmo.contracts.events import PlanUpdated, ToolDone, ToolProgress, ToolRefus
 from ohmo.contracts.messages import CallStarted, Json, ToolCall, ToolResult
 from ohmo.contracts.tool import Allow, Ask, CallContext, Decision, Deny, Footprint, Gate, Question, Tool, ToolOutput, Verdict
 from ohmo.engine.guard import LoopGuard
+from ohmo.engine.order import Order
 from ohmo.engine.stream import Emit, merged
 from ohmo.providers.arguments import UNREADABLE
 
@@ -39,6 +40,15 @@ class _Prepared:
     tool: Tool[Any]
     arguments: BaseModel
     footprint: Footprint
+
+
+@record
+class _Place:
+    """Of an open call in its step."""
+
+    one: OpenCall
+    order: Order
+    number: int
 
 
 class Executor:
@@ -58,24 +68,35 @@ class Executor:
         self._writing: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
     async def execute(self, turn: str, calls: Sequence[OpenCall], ledger: Ledger, guard: LoopGuard) -> AsyncGenerator[ToolEvent | Parked]:
-        """Runs what may run, ``width`` at a time; what needs a person is returned as one Parked at the end."""
+        """Runs what may run, ``width`` at a time and each after what it needs the effect of; what needs a person is returned as one Parked
+        at the end, and what only reads behind that stays open."""
         questions: dict[str, tuple[ToolCall, Question]] = {}
+        known = [self._prepare(one.call, ledger.call_context(one.call, lambda _: None)) for one in calls]
+        order = Order([one.footprint if isinstance(one, _Prepared) else None for one in known])
 
-        def work(one: OpenCall) -> Callable[[Emit[ToolEvent]], Any]:
+        def work(place: int, one: OpenCall) -> Callable[[Emit[ToolEvent]], Any]:
             async def run(emit: Emit[ToolEvent]) -> None:
-                if (question := await self._one(turn, one, ledger, guard, emit)) is not None:
-                    questions[one.call.id] = (one.call, question)
+                over = False
+                try:
+                    question = await self._one(turn, _Place(one, order, place), ledger, guard, emit)
+                    over = question is None
+                    if isinstance(question, Question):
+                        questions[one.call.id] = (one.call, question)
+                finally:
+                    order.left(place, held=not over)
 
             return run
 
-        async with aclosing(merged([work(one) for one in calls], width=self._width)) as events:
+        async with aclosing(merged([work(place, one) for place, one in enumerate(calls)], width=self._width)) as events:
             async for event in events:
                 yield event
         if questions:
             yield Parked(tuple(questions[one.call.id] for one in calls if one.call.id in questions))
 
-    async def _one(self, turn: str, one: OpenCall, ledger: Ledger, guard: LoopGuard, emit: Emit[ToolEvent]) -> Question | None:
-        call = one.call
+    async def _one(
+        self, turn: str, place: _Place, ledger: Ledger, guard: LoopGuard, emit: Emit[ToolEvent]
+    ) -> Question | Literal["held"] | None:
+        one, call = place.one, place.one.call
         context = ledger.call_context(call, lambda text: emit(ToolProgress(turn, call.id, self._redact(text))))
 
         async def end(output: ToolOutput) -> None:
@@ -97,33 +118,42 @@ class Executor:
         elif isinstance(prepared, str):
             await refuse(prepared)
         else:
-            return await self._gated(turn, prepared, one, ledger, context, emit, end, refuse)
+            return await self._gated(turn, prepared, place, ledger, context, emit, end, refuse)
         return None
 
     async def _gated(
         self,
         turn: str,
         prepared: _Prepared,
-        one: OpenCall,
+        place: _Place,
         ledger: Ledger,
         context: CallContext,
         emit: Emit[ToolEvent],
         end: Callable[[ToolOutput], Any],
         refuse: Callable[[str], Any],
-    ) -> Question | None:
-        call, approved = one.call, False
+    ) -> Question | Literal["held"] | None:
+        one, call, approved = place.one, place.one.call, False
+        said: Verdict | None = None
 
         async def answered(digest: str) -> Verdict | None:
-            nonlocal approved
-            verdict = await ledger.answered(call.id, digest)
-            approved = verdict is not None and verdict.state == "allowed"
-            return verdict
+            nonlocal approved, said
+            said = said or await ledger.answered(call.id, digest)  # it is used once, and the call may be judged twice
+            approved = said is not None and said.state == "allowed"
+            return said
 
         decision = await self._judge(prepared, context, answered)
         if one.interrupted and not one.started and not approved and prepared.footprint.effect != "none" and not isinstance(decision, Deny):
             # Its absence in the log proves that it did not run; what the person saw in between may have made it unwanted.
             await refuse(NOT_EXECUTED)
             return None
+        if isinstance(decision, Allow) and not place.order.free(place.number):
+            if not await place.order.reached(place.number) and prepared.footprint.effect == "none":
+                return "held"  # it runs when the answer is there
+            after = self._prepare(call, context)  # what the others did may make it another call
+            if isinstance(after, str):
+                await refuse(after)
+                return None
+            prepared, decision = after, await self._judge(after, context, answered)
         match decision:
             case Deny(layer, reason):
                 await refuse(f"Not allowed ({layer}): {reason}")

@@ -45,7 +45,8 @@ class Bash:
         script = self._shell.parse(arguments.command, cwd)
         reads = self._shell.reads_only(script) and not arguments.run_in_background
         effect = "none" if reads else "once"
-        return Footprint(reads=script.reads, writes=script.writes, command=arguments.command, effect=effect)
+        touches = self._shell.touched(script)
+        return Footprint(reads=script.reads, writes=script.writes, command=arguments.command, effect=effect, touches=touches)
 
     async def run(self, arguments: BashInput, context: CallContext) -> ToolOutput:
         reason = waits_for_keyboard(self._shell.parse(arguments.command, context.cwd))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from ohmo.permissions.patterns import word_set
 from ohmo.permissions.shell.grammar import Reader
 from ohmo.permissions.shell.plain import NotPlain, read_plain
 from ohmo.permissions.shell.reading import reading
@@ -13,6 +14,7 @@ from ohmo.permissions.shell.repository import QUIET
 from ohmo.permissions.shell.script import Redirect, Script, Simple
 
 _SHORT = 4000  # characters
+_NAMED = word_set("cp mv rm rmdir mkdir touch ln chmod chown tee truncate install")
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 __all__ = ["DEFAULT_PATH", "Redirect", "Script", "Shell", "Simple", "only_git_that_reads"]
 
@@ -44,6 +46,18 @@ class Shell:
         """Whether it changes nothing and runs nothing but programs that only read."""
         return bool(script.plain) and all(reading(each) for each in script.plain)
 
+    def touched(self, script: Script) -> tuple[Path, ...] | None:
+        """Every path that the words of a plain line name to programs that touch nothing else; None:
+        what it touches is only known when it runs."""
+        found: list[Path] = []
+        for each in script.plain:
+            read = reading(each)
+            words = read.paths if read is not None and read.repository is None else _named(each)
+            if words is None:
+                return None
+            found += [Path(cwd) / word for cwd in each.cwds for word in words]
+        return tuple(found) if script.plain else None
+
     def environment(self, command: str, cwd: Path) -> Mapping[str, str]:
         """What a command is given beside the usual: git that only reads runs no program of anybody's
         settings."""
@@ -56,6 +70,13 @@ def only_git_that_reads(plain: Sequence[Simple]) -> bool:
     alone shows the person's own settings, too."""
     gits = [reading(each) for each in plain if each.words[0] == "git"]
     return None not in gits and any(each and each.repository is not None for each in gits)
+
+
+def _named(command: Simple) -> tuple[str, ...] | None:
+    """Of programs that change what they name and nothing else; an option may name a folder, too."""
+    words = command.words[1:]
+    told = any(word.startswith("-") and ("t" in word or "=" in word) for word in words)
+    return None if told or command.words[0] not in _NAMED else words
 
 
 def _explained(command: str, home: str, cwd: str) -> tuple[tuple[Simple, ...], str]:

@@ -410,3 +410,99 @@ async def test_merged_events_come_in_the_order_in_which_they_happen() -> None:
         if item == "one":
             second.set()
     assert seen == ["two", "one"]
+
+
+# the order within a step
+
+
+class Touching(Doing):
+    """Says what it touches itself."""
+
+    def __init__(self, run: Run, footprints: Mapping[str, Footprint]) -> None:
+        super().__init__(run)
+        self._footprints = footprints
+
+    def footprint(self, arguments: Input, cwd: Path) -> Footprint:
+        return self._footprints[arguments.path]
+
+
+A, BELOW, OTHER = Path("/w/a"), Path("/w/a/b"), Path("/w/c")
+WRITES, READS = Footprint(writes=(A,)), Footprint(reads=(A,), effect="none")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "waits"),
+    [
+        (WRITES, READS, True),
+        (READS, WRITES, True),
+        (READS, READS, False),
+        (WRITES, Footprint(reads=(OTHER,), effect="none"), False),
+        (WRITES, Footprint(reads=(BELOW,), effect="none"), True),
+        (Footprint(writes=(BELOW,)), READS, True),
+        (Footprint(command="make", touches=None), READS, True),
+        (READS, Footprint(command="make", touches=None), True),
+        (Footprint(command="make", touches=None), Footprint(command="make", touches=None), True),
+        (Footprint(command="cp x a", touches=(A,)), READS, True),
+        (Footprint(command="cat a", touches=(A,), effect="none"), READS, False),
+        (Footprint(command="make", touches=None), Footprint(hosts=("example.org",), effect="none"), False),
+    ],
+)
+async def test_a_call_waits_for_those_before_it_that_touch_what_it_changes_or_change_what_it_touches(
+    first: Footprint, second: Footprint, waits: bool
+) -> None:
+    begun, gate = list[str](), asyncio.Event()
+
+    async def run(arguments: Input, context: CallContext) -> ToolOutput:
+        begun.append(arguments.path)
+        if arguments.path == "first":
+            await gate.wait()
+        return ToolOutput(ToolResult("", "fine"))
+
+    calls = [opened(1, {"path": "first"}), opened(2, {"path": "second"})]
+    ledger = Notebook()
+    running = asyncio.create_task(execute(Touching(run, {"first": first, "second": second}), ledger, *calls))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert begun == (["first"] if waits else ["first", "second"])
+    gate.set()
+    await running
+    assert begun == ["first", "second"]
+    assert [one.call for one in ledger.results] == (["c1", "c2"] if waits else ["c2", "c1"])
+
+
+async def test_what_only_reads_behind_a_call_that_is_asked_about_stays_open() -> None:
+    class Asking(Deciding):
+        async def judge(
+            self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Callable[[str], Awaitable[Verdict | None]]
+        ) -> Decision:
+            if footprint.effect == "none":
+                return Allow("rule")
+            return Ask("rule", Question("permission", "?", "", (), "digest"))
+
+    ledger, tool = Notebook(), Touching(fine, {"first": WRITES, "second": READS, "third": Footprint(reads=(OTHER,), effect="none")})
+    calls = [opened(number, {"path": name}) for number, name in enumerate(("first", "second", "third"), 1)]
+    events = await execute(tool, ledger, *calls, gate=Asking())
+    assert isinstance(events[-1], Parked)
+    assert [call.id for call, _ in events[-1].questions] == ["c1"]
+    assert [one.call for one in ledger.results] == ["c3"]
+
+
+async def test_a_call_that_waited_is_judged_once_more() -> None:
+    done = False
+
+    class Watching(Deciding):
+        async def judge(
+            self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Callable[[str], Awaitable[Verdict | None]]
+        ) -> Decision:
+            return Deny("sensitive", "it is a link now") if done and footprint.effect == "none" else Allow("rule")
+
+    async def run(arguments: Input, context: CallContext) -> ToolOutput:
+        nonlocal done
+        await asyncio.sleep(0)
+        done = True
+        return ToolOutput(ToolResult("", "fine"))
+
+    ledger = Notebook()
+    calls = [opened(1, {"path": "first"}), opened(2, {"path": "second"})]
+    await execute(Touching(run, {"first": WRITES, "second": READS}), ledger, *calls, gate=Watching())
+    assert [one.text for one in ledger.results] == ["fine", "Not allowed (sensitive): it is a link now"]
