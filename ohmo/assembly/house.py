@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from channels.contract import Address
 from channels.record import record
 from ohmo.assembly.agent import AgentParts, build_agent, environ_of, own_home, redactor
 from ohmo.assembly.cgroup import memory_share
@@ -30,6 +31,7 @@ from ohmo.assembly.webhooks import build_hooks
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order
 from ohmo.config.load import Config
+from ohmo.contracts.store import Asked
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Place
@@ -43,6 +45,7 @@ from ohmo.gateway.intake import Intake
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
 from ohmo.gateway.questions import Granting, OpenQuestions
+from ohmo.gateway.queueing import Queueing
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.gateway.whispers import Whispers
 from ohmo.providers import build
@@ -153,7 +156,7 @@ async def build_house(
         store=store, reports=store, house=truth, turn_of=pool.running_turn, known=known, clock=clockwork.desk, configured=model.models
     )
     again = asyncio.Event()
-    knot.intake = intake = _intake(ground, pool, board, desk, again)
+    knot.intake = intake = _intake(ground, pool, board, desk, again, questions.at)
     replaying = Replaying(store, plans.of, agent)
     return House(
         config=config, seams=seams, store=store, wired=wired,
@@ -180,13 +183,16 @@ async def _access(
     return access
 
 
-def _intake(ground: Ground, pool: Pool, board: Switchboard, desk: HouseDesk, again: asyncio.Event) -> Intake:
+def _intake(
+    ground: Ground, pool: Pool, board: Switchboard, desk: HouseDesk, again: asyncio.Event, asked: Callable[[Address], Sequence[Asked]]
+) -> Intake:
     seams, store, bus, clockwork = ground.seams, ground.store, ground.bus, ground.clockwork
     return Intake(
         IntakeParts(
             store=store, access=ground.access, commands=desk.known, desk=desk, stopped=pool.stopped, rest=pool.rest, arrived=pool.arrived,
             chose=pool.chose,
-            acknowledge=board.acknowledge, drafted=board.drafted, away=Away(store.post, seams.clock), new_id=seams.new_id, clock=seams.clock,
+            acknowledge=board.acknowledge, drafted=board.drafted, away=Away(store.post, seams.clock),
+            queueing=Queueing(asked, seams.clock), new_id=seams.new_id, clock=seams.clock,
             failpoint=seams.failpoint, card=clockwork.cards, whispers=Whispers(board.whisper, seams.clock), restart=again.set,
             publish=lambda wake: publish_wake(bus, wake, None), terms=clockwork.desk.terms_at,
         )

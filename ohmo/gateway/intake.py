@@ -38,6 +38,7 @@ class Intake:
         self._answering = Answering(parts, self._late)
         self._todo: asyncio.Queue[Told] = asyncio.Queue()
         self._away, self._lines = parts.away, asyncio.Queue[list[PostRow]]()
+        self._queueing = parts.queueing
         self._open: set[tuple[str, int]] = set()  # what is in ``_todo`` or being carried out
         self._locks: dict[str, asyncio.Lock] = {}
         self._users: defaultdict[str, int] = defaultdict(int)
@@ -45,6 +46,8 @@ class Intake:
     def hear(self, told: Sequence[Told]) -> None:
         """For the bus."""
         if self._away is not None and (rows := self._away.lines(told)):
+            self._lines.put_nowait(rows)
+        if self._queueing is not None and (rows := self._queueing.lines(told)):
             self._lines.put_nowait(rows)
         for one in told:
             accepted, arrival, seat = one

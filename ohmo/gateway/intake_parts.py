@@ -14,6 +14,7 @@ from ohmo.failpoints import Failpoint
 from ohmo.gateway.access import Access
 from ohmo.gateway.away import Away
 from ohmo.gateway.cards import card
+from ohmo.gateway.queueing import Queueing
 from ohmo.gateway.whispers import Whispers
 from ohmo.ids import NewId
 from ohmo.sessions.parts import Busy
@@ -42,6 +43,7 @@ class IntakeParts:
     drafted: Callable[[str], str | None] = lambda _: None
     card: Card = card
     away: Away | None = None
+    queueing: Queueing | None = None
     whispers: Whispers | None = None
     publish: Callable[[Wake], Awaitable[Accepted]] | None = None
     restart: Callable[[], None] = lambda: None
