@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
+
+Row = TypeVar("Row")
 
 
 def left_out(times: Sequence[datetime], fence: tuple[timedelta, int], *, where: str, key: str, more: bool = False) -> str:
@@ -18,3 +21,9 @@ def left_out(times: Sequence[datetime], fence: tuple[timedelta, int], *, where: 
         f"It looks back {age.total_seconds() / 3600:g} h and takes the newest {most} of a conversation ({key}). "
         "Please say again what still needs an answer."
     )
+
+
+def in_place(left: Sequence[tuple[str, Row]], said: Sequence[Row], coming: Collection[str]) -> tuple[list[Row], list[Row]]:
+    """What is left out, and what is told, oldest first. ``left``: with their names, all older than ``said``; ``coming``: names of what the
+    platform itself brings just now: that is told before what was said after it, and was not left out."""
+    return [row for name, row in left if name not in coming], [*(row for name, row in left if name in coming), *said]

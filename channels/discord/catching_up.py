@@ -19,7 +19,7 @@ from channels.discord.history import OVERLAP, Missed
 from channels.discord.inbound import Spot, snowflake
 from channels.discord.memory import FORUMS, READABLE, THREADS, Memory, newest_in, number_of, rows_of
 from channels.fields import Body, Malformed
-from channels.gaps import left_out
+from channels.gaps import in_place, left_out
 from channels.quarantine import Quarantine
 
 _log = logging.getLogger(__name__)
@@ -143,6 +143,8 @@ class CatchUp:
     def _order(self, channel: str, missed: Missed) -> None:
         """What waits as a live event and was said before the rows of history is told with them, in its place."""
         heard = [frame.data or {} for frame in self.waiting[channel] if frame.event == "MESSAGE_CREATE"]
+        coming = {str(data.get("id")) for data in heard}
+        missed.left, missed.said = in_place([(str(row["id"]), row) for row in missed.left], missed.said, coming)
         first = min((number for data in heard if (number := number_of(str(data.get("id")))) is not None), default=None)
         if first is not None:
             missed.said[:0] = [row for row in missed.before if int(row["id"]) >= first]

@@ -85,6 +85,11 @@ def chat_of(payload: Body) -> str:
     return word(soft(event, "message"), "chat_id") or word(event, "chat_id") or word(soft(event, "context"), "open_chat_id")
 
 
+def brought(payload: Body) -> str:
+    """The id of the message that an event brings; "" of other events."""
+    return word(soft(soft(payload, "event"), "message"), "message_id")
+
+
 def spoken_in(payload: Body) -> Spoken | None:
     """The message of an event, None for other events. Raises Malformed."""
     if kind_of(payload) != MESSAGE:

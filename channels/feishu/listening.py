@@ -24,7 +24,7 @@ from channels.feishu.inbound import Place, Spoken
 from channels.feishu.memory import PRIVATE_NAME, Memory, Names, Own
 from channels.feishu.presses import Presses
 from channels.fields import Body, Malformed, soft
-from channels.gaps import left_out
+from channels.gaps import in_place, left_out
 from channels.quarantine import Quarantine
 from channels.together import foremost, to_their_ends
 
@@ -292,6 +292,8 @@ class Listening:
             return
         for what, row in missed.unreadable:
             self._pass_over(what, row)
+        coming = {inbound.brought(payload) for _, payload in self._backlog.get(chat.id, ())}
+        missed.left, missed.said = in_place([(row.id, row) for row in missed.left], missed.said, coming)
         for row in missed.ours:
             self._own.said(row.id)
             self._own.place(row.id, chat.id, row.topic)

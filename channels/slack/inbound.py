@@ -83,6 +83,12 @@ def chat_of(kind: str, payload: Body) -> str:
     return next((place for place in places if isinstance(place, str)), "")
 
 
+def said_at(payload: Body) -> str:
+    """The name in its conversation of the message that an event brings; "" of other envelopes."""
+    found = soft(payload, "event").get("ts")
+    return found if isinstance(found, str) else ""
+
+
 def people_of(kind: str, payload: Body) -> set[str]:
     """User ids whose names an envelope's arrivals show."""
     event = soft(payload, "event") if kind == "events_api" else {}

@@ -12,7 +12,7 @@ from channels.cleaning import cleaned
 from channels.contract import Address, Arrival, ChannelContext, ChatId, Inbound, Options, TopicId
 from channels.errors import AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.fields import Body, Malformed
-from channels.gaps import left_out
+from channels.gaps import in_place, left_out
 from channels.lights import Lights
 from channels.quarantine import Quarantine
 from channels.slack import inbound
@@ -218,6 +218,8 @@ class Listening:
             _log.warning("slack: %s: what was missed cannot be read: %s", chat.id, refused)
             await self._context.missed(f"{refused}. What was said on Slack while ohmo was away may be missing.")
             return
+        coming = {inbound.said_at(frame.payload or {}) for frame in self._backlog.get(chat.id, ())}
+        missed.left, missed.said = in_place([(row["ts"], row) for row in missed.left], missed.said, coming)
         for row in missed.ours:
             self._note_row(chat.id, row)
             self._doubles.judge(row)

@@ -108,6 +108,24 @@ async def test_the_fence_leaves_out_the_older_ones_and_says_how_many(feishu: Fei
     assert address.chat == "oc_dmada"
 
 
+async def test_what_feishu_brings_itself_beyond_the_fence_is_told_in_its_place(feishu: FeishuRig, tmp_path: Path) -> None:
+    context = FakeContext(tmp_path, most=3)
+    async with receiving(feishu, context):
+        await feishu.says("before")
+        await context.texts(1)
+    missed = [await feishu.says(f"n{number}") for number in range(6)]
+    hidden = Fault("limit", 2, lambda verb, path: verb == "GET" and path == "im/v1/messages")
+    feishu.server.faults.append(hidden)
+    async with receiving(feishu, context):
+        await feishu.server.until(lambda server: not server.faults)  # its history has to wait
+        for message in missed[1:3]:
+            await feishu.redeliver(message)
+        assert await context.texts(6) == ["before", "n1", "n2", "n3", "n4", "n5"]
+        await context.until(lambda now: bool(now.gaps))
+    ((text, _),) = context.gaps
+    assert "1 message " in text
+
+
 async def test_messages_older_than_the_fence_are_counted_not_heard(feishu: FeishuRig, tmp_path: Path) -> None:
     context = FakeContext(tmp_path, oldest=timedelta(hours=1))
     async with receiving(feishu, context):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from channels.gaps import left_out
+from channels.gaps import in_place, left_out
 
 TIMES = [datetime(2026, 3, 1, 10, minute, tzinfo=UTC) for minute in range(3)]
 FENCE = (timedelta(hours=24), 100)
@@ -26,3 +26,9 @@ def test_one_is_one_and_what_nobody_counted_is_said_to_be_more() -> None:
 
 def test_part_of_an_hour_is_no_whole_one() -> None:
     assert "looks back 1.5 h" in left_out(TIMES, (timedelta(minutes=90), 5), where="here", key="k")
+
+
+def test_what_is_left_out_and_comes_by_itself_is_told_before_what_was_said_after_it() -> None:
+    rows = [("1", "a"), ("2", "b"), ("3", "c")]
+    assert in_place(rows, ["d"], {"3", "1", "9", ""}) == (["b"], ["a", "c", "d"])
+    assert in_place(rows, ["d"], set()) == (["a", "b", "c"], ["d"])
