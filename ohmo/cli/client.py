@@ -37,11 +37,13 @@ class Refused(OhmoError):
 
 @record
 class Happening:
-    """One server-sent event. ``seq``: its number when it is durable."""
+    """One server-sent event. ``seq``: its number when it is durable; ``mark``: its id as it stands
+    there, from which a reader goes on."""
 
     kind: str
     data: Json
     seq: int | None = None
+    mark: str = ""
 
 
 class _Unix(http.client.HTTPConnection):
@@ -93,6 +95,13 @@ class Client:
     def events(self, *, thread: str, since: int) -> Generator[Iterator[Happening | None]]:
         """What happens in a thread after ``since``; None is a heartbeat (every 10 s)."""
         with self._stream("/api/v1/events", thread=thread, since=str(since)) as found:
+            yield found
+
+    @contextmanager
+    def house_events(self, since: str) -> Generator[Iterator[Happening | None]]:
+        """What happens in every thread behind the mark ``since`` ("": from now on); ``ready`` comes
+        first, None is a heartbeat."""
+        with self._stream("/api/v1/events", since=since) as found:
             yield found
 
     @contextmanager
@@ -204,15 +213,15 @@ def _reason(response: http.client.HTTPResponse) -> str:
 
 
 def _happenings(response: http.client.HTTPResponse) -> Iterator[Happening | None]:
-    kind, data, number = "message", "", None
+    kind, data, mark = "message", "", ""
     while raw := response.readline():
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
         if line.startswith(":"):
             yield None
         elif not line:
             if data:
-                yield Happening(kind, json.loads(data), number)
-            kind, data, number = "message", "", None
+                yield Happening(kind, json.loads(data), int(mark) if mark.isdigit() else None, mark)
+            kind, data, mark = "message", "", ""
         else:
             name, _, value = line.partition(":")
             value = value.removeprefix(" ")
@@ -220,5 +229,5 @@ def _happenings(response: http.client.HTTPResponse) -> Iterator[Happening | None
                 kind = value
             elif name == "data":
                 data += value
-            elif name == "id" and value.isdigit():
-                number = int(value)
+            elif name == "id" and value.isascii():
+                mark = value

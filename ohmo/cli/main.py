@@ -89,6 +89,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.option("--model", metavar="M", help="With -p: the model for this thread.")
 @click.option("--permission-mode", type=click.Choice(["default", "plan", "full_auto"]), help="With -p: the mode for this thread.")
 @click.option("--allow", metavar="RULE", multiple=True, help="With -p: what need not be asked, e.g. 'Bash(git status:*)'. Repeatable.")
+@click.option("--wait", is_flag=True, help="With -p: wait for as long as the model cannot be reached.")
 @click.option("--config", type=click.Path(path_type=Path), help="With -p and no running daemon: another config.yaml.")
 @click.option("--remote", metavar="URL", help="With -p: a daemon elsewhere; its token in OHMO_TOKEN.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")

@@ -30,7 +30,9 @@ async def test_an_answer_is_found_when_every_event_was_lost(home: Path) -> None:
 async def test_json_output_is_one_object(home: Path) -> None:
     async with keyboard(AnsweringHouse(), home) as ohmo:
         said = await ohmo("-p", "two and two?", "--output", "json")
-        assert json.loads(said.out) == {"outcome": "answered", "text": "It is four.", "thread": "t1", "seq": 1, "refused": []}
+        found = json.loads(said.out)
+        assert (found.pop("usage").keys(), found.pop("cost_usd")) == ({"calls", "input", "cached", "written", "output", "models"}, 0.0015)
+        assert found == {"outcome": "answered", "text": "It is four.", "thread": "t1", "seq": 1, "refused": []}
 
 
 async def test_stream_json_ends_with_the_result(home: Path) -> None:
