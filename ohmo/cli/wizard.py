@@ -14,6 +14,7 @@ from channels.contract import Manifest
 from channels.record import record
 from channels.registry import discover
 from channels.setup import Ask, Setup
+from ohmo.cli.choosing import models_chosen
 from ohmo.cli.client import connect
 from ohmo.cli.trial import Trial
 from ohmo.config.envfile import environment
@@ -21,6 +22,7 @@ from ohmo.config.home import Home, find_home
 from ohmo.config.problems import nearest
 from ohmo.config.secrets import Secret
 from ohmo.contracts.errors import ConfigError
+from ohmo.providers.cover import Endpoint
 from ohmo.setup import openharness, platforms
 from ohmo.setup.answers import Answers, Value, merged, variable
 from ohmo.setup.furnish import Done, earlier, furnish, lay_out
@@ -119,6 +121,8 @@ class Wizard:
                     "Address of the endpoint (empty: the maker's own)", default="", show_default=False, value_proc=_address
                 )
         key, secrets = self._key(wishes, provider or old.provider)
+        if self._asking and not models and provider in ("anthropic", "openai"):
+            models = models_chosen(self._environ, Endpoint(provider, (), base_url or None, secrets.get(key.removeprefix("env:"))))
         return Answers(
             provider=provider or "auto", base_url=base_url, models=models, api_key=key, preset=wishes.preset or "balanced", workspace=wishes.workspace or "",
             secrets=secrets,

@@ -10,11 +10,14 @@ OhmoError
 └── ProviderError
     ├── Overloaded         429/529/5xx: wait ``retry_after`` seconds
     ├── TimedOut           no byte, or no further byte, within the limit
+    │   └── OutOfReach     nobody answers at the endpoint's address
     ├── CutOff             the stream ended before its end
     │   └── Empty          it ended, and nothing was said: waiting does not help
     ├── TooLong            the prompt does not fit the model's window
     ├── Refused            the provider will never accept this request as it is
-    ├── BadKey             the key is missing, wrong or not allowed
+    │   └── NoMoney        the account cannot pay for it
+    ├── BadKey             the key is missing or wrong
+    │   └── NotAllowed     the key is known, and may not do this
     └── NoSuchModel        the endpoint has no route for this model
 ValueError                 an address (`CHANNEL:REST`) that cannot be read
 └── NotConnected           its channel is not connected now: read it later
@@ -74,6 +77,10 @@ class TimedOut(ProviderError):
     """The model endpoint did not answer in time."""
 
 
+class OutOfReach(TimedOut):
+    """Nobody answers at the model endpoint's address."""
+
+
 class CutOff(ProviderError):
     """The answer was cut off in the middle."""
 
@@ -90,8 +97,16 @@ class Refused(ProviderError):
     """The model endpoint refuses this request."""
 
 
+class NoMoney(Refused):
+    """The account of the API key cannot pay for this request."""
+
+
 class BadKey(ProviderError):
     """The API key is missing or not accepted."""
+
+
+class NotAllowed(BadKey):
+    """The API key is not allowed to do this."""
 
 
 class NoSuchModel(ProviderError):

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from channels.record import record
 from ohmo.assembly.agent import endpoint_of
 from ohmo.config.load import Config
 from ohmo.config.models import Profile
-from ohmo.contracts.errors import BadKey, ConfigError, NoSuchModel, Overloaded, ProviderError, Refused, TimedOut, TooLong
+from ohmo.contracts.errors import (
+    BadKey,
+    ConfigError,
+    NoMoney,
+    NoSuchModel,
+    NotAllowed,
+    OutOfReach,
+    Overloaded,
+    ProviderError,
+    Refused,
+    TimedOut,
+    TooLong,
+)
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import ModelRequest, Reply, Section
 from ohmo.discovery import load, scan
 from ohmo.lifecycle import within
 from ohmo.providers import build
+from ohmo.providers.offered import in_words, offered
 from ohmo.providers.streams import streaming
 
 
@@ -31,7 +44,8 @@ class Trial:
 async def try_model(config: Config, environ: Mapping[str, str], name: str, profile: Profile, *, limit: float = 30.0) -> Trial:
     """Asks for one word, without tools and without retries. ``limit``: seconds for everything, the import of the SDK too."""
     try:
-        model = await build.model([endpoint_of(name, profile, config)], build.covers(scan), load, environ)
+        wanted, known = endpoint_of(name, profile, config), build.covers(scan)
+        model = await build.model([wanted], known, load, environ)
     except ConfigError as error:
         return Trial(False, profile.provider, str(error), "ohmo config edit")
     who = f"{model.provider.name} {model.model}"
@@ -44,7 +58,10 @@ async def try_model(config: Config, environ: Mapping[str, str], name: str, profi
     try:
         said = await within(limit, _ask(model, request))
     except (ProviderError, TimeoutError) as error:
-        return _explained(who, model.model, error, limit)
+        there = ()
+        if isinstance(error, NoSuchModel | NotAllowed) and wanted.provider in known:
+            there = await offered(build.settled(wanted, known, environ))
+        return _explained(who, model.model, error, limit, there)
     finally:
         await model.aclose()
     if said:
@@ -66,37 +83,38 @@ async def _ask(model: build.Model, request: ModelRequest) -> bool:
     return said
 
 
-def _explained(who: str, model: str, error: Exception, limit: float) -> Trial:
+def _explained(who: str, model: str, error: Exception, limit: float, there: Sequence[str]) -> Trial:
+    """``there``: the models the endpoint has, where it was asked for them."""
     line = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+    has = f"; it has {in_words(there, model)}" if there else ""
+    choose = "write one of these into models:" if there else "write a model it has into models:"
     match error:
         case NoSuchModel():
-            return Trial(
-                False,
-                who,
-                f"the gateway has no route for model {model} (404: {line})",
-                "write a model it has into models:, or mend base_url",
-            )
+            text, step = f"there is no model {model} at this endpoint ({line}){has}", f"{choose}, or mend base_url"
+        case NotAllowed():
+            text = f"the key may not use this ({line}){has}"
+            step = "see in the provider's console what the key may use: models, project, region"
         case BadKey():
-            return Trial(
-                False, who, f"the key is not accepted ({line})", "make a new key in the provider's console, put it where api_key points"
-            )
+            text = f"the key is not accepted ({line})"
+            step = "make a new key in the provider's console, put it where api_key points"
         case Overloaded():
-            return Trial(
-                False,
-                who,
-                f"the endpoint is overloaded or out of quota ({line})",
-                "wait, look at the plan's limits, or add a fallback profile",
-            )
+            text = f"the endpoint is overloaded or out of quota ({line})"
+            step = "wait, look at the plan's limits, or add a fallback profile"
+        case OutOfReach():
+            text = f"nobody answers there ({line})"
+            step = "start the model server, or mend base_url: host and port"
         case TimedOut() | TimeoutError():
-            return Trial(False, who, f"no answer within {limit:.0f} s ({line})", "see that base_url is right and the network reaches it")
+            text = f"no answer within {limit:.0f} s ({line})"
+            step = "see that base_url is right and the network reaches it"
         case TooLong():
-            return Trial(False, who, f"even one word is too long for {model} ({line})", "load the model with a larger context")
+            text, step = f"even one word is too long for {model} ({line})", "load the model with a larger context"
+        case NoMoney():
+            text = f"the account cannot pay ({line})"
+            step = "add credit in the provider's console, or add a fallback profile"
         case Refused():
-            return Trial(
-                False,
-                who,
-                f"the endpoint refuses the request ({line})",
-                "see that provider and base_url speak the same wire (anthropic or openai)",
-            )
+            text = f"the endpoint refuses the request ({line})"
+            step = "see that provider and base_url speak the same wire (anthropic or openai)"
         case _:
-            return Trial(False, who, f"the endpoint cannot be used ({line})", "see that base_url is right and something listens there")
+            text = f"the endpoint cannot be used ({line})"
+            step = "see that base_url is right and something listens there"
+    return Trial(False, who, text, step)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from ohmo.contracts.errors import BadKey, NoSuchModel, Overloaded, ProviderError, Refused, TimedOut, TooLong
+from ohmo.contracts.errors import BadKey, NoMoney, NoSuchModel, NotAllowed, Overloaded, ProviderError, Refused, TimedOut, TooLong
 
 # Overflow as it is said by Anthropic, OpenAI, vLLM (old, new), LM Studio, llama.cpp (LM Studio, Ollama), Ollama, Gemini-compatible endpoints
 _TOO_LONG = re.compile(
@@ -42,14 +42,16 @@ def classify(where: str, model: str, status: int | None, kind: str, message: str
     """``kind``: the endpoint's own word (error.type or error.code). ``where``: what the line begins with, e.g. ``anthropic``."""
     short = " ".join(message.split())[:300]
     text = f"{kind} {message}"
-    if status in (401, 403) or kind in ("authentication_error", "permission_error", "invalid_api_key"):
+    if status == 401 or kind in ("authentication_error", "invalid_api_key"):
         return BadKey(f"{where}: the key is not accepted ({short}); set the profile's api_key")
-    if _NO_MONEY.search(text):
-        return Refused(f"{where}: the account cannot pay for this request ({short})")
+    if status == 402 or _NO_MONEY.search(text):
+        return NoMoney(f"{where}: the account cannot pay for this request ({short})")
+    if status == 403 or kind == "permission_error":
+        return NotAllowed(f"{where}: the key may not do this ({short})")
     if status == 413 or kind in ("request_too_large", "context_length_exceeded") or _TOO_LONG.search(text):
         return TooLong(f"{where}: the prompt does not fit {model} ({short})")
     if status == 404 or kind in ("not_found_error", "model_not_found") or (status is not None and status < 500 and _NO_MODEL.search(text)):
-        return NoSuchModel(f"{where}: the gateway has no route for model {model} ({short})")
+        return NoSuchModel(f"{where}: there is no model {model} at this endpoint ({short})")
     if status == 408 or kind == "timeout_error":
         return TimedOut(f"{where}: {short}")
     if (

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, cast
-
-import aiohttp
 
 from channels.record import record
 from ohmo.providers.cover import Cover, Endpoint
+from ohmo.providers.offered import Listed, listed
 
 LOCAL = (  # title and where it listens unless told otherwise (lmstudio.ai "Local server", docs.ollama.com "OpenAI compatibility", docs.vllm.ai)
     ("LM Studio", "http://127.0.0.1:1234"),
     ("Ollama", "http://127.0.0.1:11434"),
     ("vLLM", "http://127.0.0.1:8000"),
 )
-_NO_CHAT = ("embed", "rerank", "whisper", "tts", "moderation")
-
-
-@record
-class Listed:
-    """A model a local server offers. ``window``: tokens, when the server says (vLLM's max_model_len)."""
-
-    name: str
-    window: int | None
 
 
 @record
@@ -40,26 +29,7 @@ Probe = Callable[[str], Awaitable[Sequence[Listed] | None]]
 
 async def probe(base_url: str, *, limit: float = 1.0) -> Sequence[Listed] | None:
     """GET /v1/models; None when nobody answers like a model server within ``limit`` seconds."""
-    try:
-        timeout = aiohttp.ClientTimeout(total=limit)
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(f"{base_url}/v1/models") as answer:
-            if answer.status != 200:
-                return None
-            data = cast("dict[str, Any]", await answer.json(content_type=None))
-    except (aiohttp.ClientError, TimeoutError, ValueError, OSError):
-        return None
-    entries = data.get("data") if isinstance(data, dict) else None
-    if not isinstance(entries, list):
-        return None
-    listed = [_listed(cast("dict[str, Any]", entry)) for entry in cast("list[object]", entries) if isinstance(entry, dict)]
-    return [each for each in listed if each.name and not any(word in each.name.lower() for word in _NO_CHAT)]
-
-
-def _listed(entry: Mapping[str, Any]) -> Listed:
-    window = next(
-        (entry[key] for key in ("max_model_len", "loaded_context_length", "context_length") if isinstance(entry.get(key), int)), None
-    )
-    return Listed(str(entry.get("id") or ""), window)
+    return await listed(f"{base_url}/v1/models", {}, limit=limit)
 
 
 async def detect(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
-from ohmo.contracts.errors import BadKey, CutOff, ProviderError
+from ohmo.contracts.errors import BadKey, CutOff, OutOfReach, ProviderError
 from ohmo.contracts.provider import ModelEvent, ModelRequest
 from ohmo.providers.cover import Call
 
@@ -30,6 +31,20 @@ def no_answer(where: str, error: Exception) -> ProviderError:
     if isinstance(error, UnicodeEncodeError) and error.encoding == "ascii":
         return BadKey(f"{where}: the key holds a character that no key has; set the profile's api_key")
     return CutOff(f"{where}: what it sent is no answer ({type(error).__name__}: {str(error)[:200]})")
+
+
+def out_of_reach(where: str, error: BaseException) -> OutOfReach:
+    """What kept a connection from being made, by the first cause that says it."""
+    causes, cause = list[BaseException](), error
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    why = str(error.__cause__ or error)
+    if any(isinstance(one, ConnectionRefusedError) for one in causes):
+        why = "the connection is refused: nothing listens there"
+    elif any(isinstance(one, socket.gaierror) for one in causes):
+        why = "its name is not known"
+    return OutOfReach(f"{where}: cannot be reached ({why})")
 
 
 _LEAST, _PER_TOKEN = 4_000_000, 100  # characters; no tokenizer makes a hundred of one token on average

@@ -20,7 +20,7 @@ from ohmo.providers.anthropic.wire import keeps_tools_back, rendering
 from ohmo.providers.classify import classify, retry_after, told_window
 from ohmo.providers.cover import Endpoint
 from ohmo.providers.models import plain_name
-from ohmo.providers.streams import BROKEN, no_answer
+from ohmo.providers.streams import BROKEN, no_answer, out_of_reach
 
 _UNBOUND = "in `thinking` block"  # "Preserved thinking": something before a thinking block is not what it was
 _BY_REFERENCE = ("defer_loading", "tool_reference", "Tool reference")
@@ -101,7 +101,7 @@ class AnthropicClient:
         where = f"{self._endpoint.provider} ({self._sdk.base_url.host})"
         match error:
             case anthropic.APITimeoutError() if isinstance(error.__cause__, httpx2.ConnectTimeout):  # a refused connection, too, on aiohttp
-                return TimedOut(f"{where}: cannot be reached ({error.__cause__})")
+                return out_of_reach(where, error)
             case anthropic.APITimeoutError() | httpx2.TimeoutException():
                 return TimedOut(f"{where}: no byte for {self._endpoint.silence:.0f} s")
             case anthropic.APIStatusError():
@@ -114,6 +114,6 @@ class AnthropicClient:
                     where, plain_name(request.model), status, str(error.type or ""), message, retry_after(error.response.headers)
                 )
             case anthropic.APIConnectionError():
-                return TimedOut(f"{where}: cannot be reached ({error.__cause__ or error})")
+                return out_of_reach(where, error)
             case _:
                 return CutOff(f"{where}: the connection broke in the middle of the answer ({error})")

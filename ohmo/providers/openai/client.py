@@ -21,7 +21,7 @@ from ohmo.providers.models import plain_name
 from ohmo.providers.openai.dialect import Dialect, first_dialect, learnt
 from ohmo.providers.openai.reading import Reading
 from ohmo.providers.openai.wire import spoken
-from ohmo.providers.streams import BROKEN, no_answer
+from ohmo.providers.streams import BROKEN, no_answer, out_of_reach
 
 _LESSONS = 4  # an endpoint may refuse this many optional keys, one after the other, before its refusal counts
 
@@ -91,7 +91,7 @@ class OpenAIClient:
         where = f"{self._endpoint.provider} ({self._sdk.base_url.host})"
         match error:
             case openai.APITimeoutError() if isinstance(error.__cause__, httpx2.ConnectTimeout):  # a refused connection, too, on aiohttp
-                return TimedOut(f"{where}: cannot be reached ({error.__cause__})")
+                return out_of_reach(where, error)
             case openai.APITimeoutError() | httpx2.TimeoutException():
                 return TimedOut(f"{where}: no byte for {self._endpoint.silence:.0f} s")
             case openai.APIStatusError():
@@ -100,7 +100,7 @@ class OpenAIClient:
             case openai.APIConnectionError() if isinstance(error.__cause__, httpx2.ReadError | httpx2.RemoteProtocolError):
                 return CutOff(f"{where}: the connection broke in the middle of the answer")
             case openai.APIConnectionError():
-                return TimedOut(f"{where}: cannot be reached ({error.__cause__ or error})")
+                return out_of_reach(where, error)
             case openai.APIError():  # an error object inside a stream that began with 200
                 return self._said(where, request, None, error, None)
             case _:

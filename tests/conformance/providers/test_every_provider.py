@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from ohmo.contracts.errors import BadKey, CutOff, NoSuchModel, Overloaded, ProviderError, Refused, TimedOut, TooLong
+from ohmo.contracts.errors import BadKey, CutOff, NoSuchModel, NotAllowed, OutOfReach, Overloaded, ProviderError, Refused, TimedOut, TooLong
 from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall
 from ohmo.contracts.provider import Delta, ModelEvent, Reply
 from ohmo.discovery import load, scan
@@ -122,7 +122,7 @@ ERRORS = [
     (Turn(status=503), Overloaded),
     (Turn(status=408), TimedOut),
     (Turn(status=401, message="invalid x-api-key"), BadKey),
-    (Turn(status=403, message="not allowed"), BadKey),
+    (Turn(status=403, message="not allowed"), NotAllowed),
     (Turn(status=404, message="model: nope"), NoSuchModel),
     (Turn(status=413, message="Request exceeds the maximum size"), TooLong),
     (Turn(status=400, message="prompt is too long: 215000 tokens > 200000 maximum"), TooLong),
@@ -172,7 +172,7 @@ async def test_an_endpoint_that_is_not_there_is_a_time_out_that_names_it(wire: s
         provider = LateProvider(
             covers(scan)[wire], Endpoint(wire, ("m",), f"http://127.0.0.1:{taken.getsockname()[1]}", "key", silence=5.0), load
         )
-        with pytest.raises(TimedOut, match=r"127\.0\.0\.1.*cannot be reached"):
+        with pytest.raises(OutOfReach, match=r"127\.0\.0\.1.*cannot be reached \(the connection is refused"):
             async for _ in provider.stream(Conversation("m").says("hello")):
                 pass
         await provider.aclose()

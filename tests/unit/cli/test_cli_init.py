@@ -260,6 +260,27 @@ def at_a_terminal(home: Path, *answers: tuple[bytes, str | Callable[[], str]]) -
     return process.wait(60), said
 
 
+def test_a_person_chooses_among_the_models_the_endpoint_has(home: Path, model: ModelServer) -> None:
+    model.models = ["qwen-large", "qwen-small", "text-embedding-3"]
+    code, said = at_a_terminal(
+        home, (b"provider", "openai"), (b"endpoint", model.url), (b"API key", "sk-test-1"), (b"number or name", "qwen-smal"),
+        (b"number or name", "2"), (b"platforms", ""), (b"service", "n"),
+    )  # fmt: skip
+    assert code == 0, said.decode()
+    assert b"1) qwen-large" in said
+    assert b"embedding" not in said
+    assert b"qwen-smal: the endpoint has no such model, did you mean qwen-small?" in said
+    assert config(home)["profiles"]["default"]["models"] == ["qwen-small"]  # type: ignore[index]
+
+
+def test_a_model_the_endpoint_does_not_have_is_told_with_those_it_has(home: Path, model: ModelServer) -> None:
+    model.models = ["qwen-large", "qwen-small"]
+    said = init(home, "--provider", "openai", "--base-url", model.url, "--model", "qwen-smal", OPENAI_API_KEY="sk-test-1")
+    assert said.returncode == 1
+    assert "there is no model qwen-smal at this endpoint" in said.stdout
+    assert "it has qwen-small, qwen-large" in said.stdout
+
+
 def test_a_person_at_a_terminal_is_asked(home: Path) -> None:
     code, said = at_a_terminal(
         home, (b"provider", "offline"), (b"platforms", "telegramm"), (b"platforms", "telegram"), (b"Bot token", TOKEN), (b"Owner, as", "7"),

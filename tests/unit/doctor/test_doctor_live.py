@@ -67,7 +67,14 @@ def asked(patient: Patient, name: str) -> Finding:
 @pytest.mark.parametrize(
     ("turn", "text", "step"),
     [
-        (Turn(status=404, kind="model_not_found", message="no such model"), "the gateway has no route for model fake-1", "models:"),
+        (
+            Turn(status=404, kind="model_not_found", message="no such model"),
+            "there is no model fake-1 at this endpoint",
+            "one of these into models:",
+        ),
+        (Turn(status=404, kind="model_not_found", message="no such model"), "; it has fake-1", "models:"),
+        (Turn(status=402, message="Insufficient Balance"), "the account cannot pay", "add credit"),
+        (Turn(status=403, message="no access to this model"), "the key may not use this", "what the key may use"),
         (Turn(status=401, kind="invalid_api_key", message="wrong key"), "the key is not accepted", "make a new key"),
         (Turn(empty=True), "answered with nothing", "another model"),
         (Turn(status=529, kind="overloaded_error", message="busy"), "overloaded", "fallback"),
@@ -83,6 +90,24 @@ def test_a_model_that_does_not_answer_is_told_with_the_next_step(
     assert text in found.text
     assert step in found.next
     assert model.count == 1  # nothing is tried again
+
+
+def test_a_model_server_that_is_not_there_is_said_to_be_absent_and_not_slow(tmp_path: Path) -> None:
+    patient = Patient(tmp_path)
+    patient.config("http://127.0.0.1:1", "http://127.0.0.1:9/v1")
+    found = asked(patient, "model.answers")
+    assert "nobody answers there (openai (127.0.0.1): cannot be reached" in found.text
+    assert "the connection is refused: nothing listens there" in found.text
+    assert "start the model server" in found.next
+
+
+def test_a_model_that_is_not_there_is_told_with_those_that_are(patient: Patient, model: ModelServer) -> None:
+    model.models = ["llama-3", "fake-2", "text-embedding-3", *(f"other-{n:02}" for n in range(20))]
+    found = asked(patient, "model.answers")
+    assert "there is no model fake-1 at this endpoint" in found.text
+    assert "; it has fake-2, llama-3, other-00" in found.text
+    assert found.text.endswith("and 10 more")
+    assert "embedding" not in found.text
 
 
 def test_model_and_fallback_that_answer_are_right(patient: Patient, model: ModelServer) -> None:

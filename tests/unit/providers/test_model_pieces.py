@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ohmo.contracts.errors import BadKey, ConfigError, NoSuchModel, Overloaded, ProviderError, Refused, TooLong
+from ohmo.contracts.errors import BadKey, ConfigError, NoMoney, NoSuchModel, NotAllowed, Overloaded, ProviderError, Refused, TooLong
 from ohmo.contracts.messages import CallResult, ModelStep, Step, Text, ToolCall, ToolResult, UserStep
 from ohmo.contracts.provider import ModelRequest, Reply, ToolSpec
 from ohmo.discovery import load, scan
@@ -54,8 +54,10 @@ def test_overflow_is_known_by_the_words_of_every_maker(text: str) -> None:
     [
         (400, "invalid_request_error", "max_tokens: must be at least 1", Refused),
         (400, "", "messages: context is missing", Refused),
-        (429, "insufficient_quota", "You exceeded your current quota", Refused),
-        (400, "", "Your credit balance is too low to access the API", Refused),
+        (402, "", "Insufficient Balance", NoMoney),
+        (403, "", "your organization has no access to this", NotAllowed),
+        (429, "insufficient_quota", "You exceeded your current quota", NoMoney),
+        (400, "", "Your credit balance is too low to access the API", NoMoney),
         (429, "", "Number of request tokens has exceeded your per-minute rate limit", Overloaded),
         (400, "", 'model "qwen" not found, try pulling it first', NoSuchModel),
         (404, "", "no route", NoSuchModel),
@@ -69,7 +71,7 @@ def test_other_refusals_have_their_class(status: int | None, kind: str, text: st
 
 def test_an_error_is_one_line_that_names_where_and_what() -> None:
     line = str(classify("anthropic (gw.example)", "claude-x", 404, "", "model:\n nope"))
-    assert line == "anthropic (gw.example): the gateway has no route for model claude-x (model: nope)"
+    assert line == "anthropic (gw.example): there is no model claude-x at this endpoint (model: nope)"
 
 
 @pytest.mark.parametrize(
