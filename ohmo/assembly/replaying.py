@@ -19,6 +19,7 @@ from ohmo.contracts.reports import ArrivalInfo, Replay, Reports, StepInfo, Threa
 from ohmo.contracts.store import Claim, Store, ThreadSettings, Work
 from ohmo.contracts.tool import Allow, Decision, Deny
 from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, summary
+from ohmo.providers.middleware.prefix import short_name
 from ohmo.providers.rendering import Rendering, differing
 from ohmo.sessions.ledger import TurnLedger
 from ohmo.sessions.plan import TurnPlan
@@ -123,7 +124,8 @@ class Replaying:
 
     def _settings(self, now: ThreadSettings) -> Iterator[ThreadSettings]:
         yield now
-        for model in self._agent.model.models:
+        configured = self._agent.model.models
+        for model in (*configured, *filter(None, map(short_name, configured))):
             for mode in _MODES:
                 yield replace(now, model=model, mode=mode)
 

@@ -70,13 +70,7 @@ def _people(config: Config) -> Iterator[Risk]:
 def _acting(config: Config, user: int) -> Iterator[Risk]:
     rules = config.permissions
     if rules.mode == "full_auto":
-        sandboxed = config.sandbox.backend != "none"
-        yield Risk(
-            "full_auto",
-            "high" if not sandboxed else "medium",
-            "nothing is asked (permissions.mode: full_auto)",
-            "set permissions.mode: default",
-        )
+        yield Risk("full_auto", "high", "nothing is asked (permissions.mode: full_auto)", "set permissions.mode: default")
     for rule in rules.allow:
         if _is_wide(rule):
             yield Risk(
@@ -88,8 +82,9 @@ def _acting(config: Config, user: int) -> Iterator[Risk]:
     if rules.read_outside == "allow":
         text = "files outside the workspace are read unasked (permissions.read_outside: allow)"
         yield Risk("reads_outside", "low", text, "set permissions.read_outside: ask")
-    if config.sandbox.backend == "none":
-        yield Risk("no_sandbox", "medium", "commands run without a sandbox (sandbox.backend: none)", "set sandbox.backend: auto")
+    backend = config.sandbox.backend
+    text = f"commands run without a sandbox: there is none in this version, sandbox.backend: {backend} changes nothing"
+    yield Risk("no_sandbox", "medium", text, "let no rule and no job run what you do not trust")
     if config.sandbox.network == "on":
         yield Risk("network_on", "low", "commands reach the network unasked (sandbox.network: on)", "set sandbox.network: ask")
     if user == 0:

@@ -26,6 +26,7 @@ from ohmo.contracts.provider import ModelRequest, Reply, Section
 from ohmo.discovery import load, scan
 from ohmo.lifecycle import within
 from ohmo.providers import build
+from ohmo.providers.middleware.prefix import unprefixed
 from ohmo.providers.offered import in_words, offered
 from ohmo.providers.streams import streaming
 
@@ -76,7 +77,7 @@ async def try_model(config: Config, environ: Mapping[str, str], name: str, profi
 
 async def _ask(model: build.Model, request: ModelRequest) -> bool:
     said = False
-    async with streaming(model.parts[0].stream, request) as events:  # the bare endpoint: a chain would wait and try again
+    async with streaming(unprefixed(model.parts[0].stream), request) as events:  # the bare endpoint: a chain would wait and try again
         async for event in events:
             if isinstance(event, Reply):
                 said = any(isinstance(block, Text) and block.text.strip() for block in event.step.blocks)

@@ -14,6 +14,7 @@ from ohmo.providers.cover import Call, Cover, Endpoint, Load
 from ohmo.providers.detect import Detected, Probe, detect, probe
 from ohmo.providers.late import LateProvider
 from ohmo.providers.middleware.fallback import Alternative, fallback
+from ohmo.providers.middleware.prefix import unprefixed
 from ohmo.providers.middleware.repair import repair
 from ohmo.providers.middleware.retry import Patience, retry
 from ohmo.providers.middleware.waiting import waiting
@@ -100,10 +101,14 @@ async def model(
 
 
 def chain(parts: Sequence[Provider], endpoints: Sequence[Endpoint], patience: Patience | None = None, new_id: NewId | None = None) -> Call:
-    """waiting(fallback(retry(repair(provider)) ...)): a request names a model of the first endpoint; a fallback uses its own default."""
+    """waiting(fallback(retry(repair(unprefixed(provider))) ...)): a request names a model of the first endpoint; a fallback uses its own default."""
     ids = new_id or IdSource()
     choices = [
-        Alternative(retry(repair(part.stream, ids), patience), f"{endpoint.provider} {endpoint.model}", endpoint.model if number else None)
+        Alternative(
+            retry(repair(unprefixed(part.stream), ids), patience),
+            f"{endpoint.provider} {endpoint.model}",
+            endpoint.model if number else None,
+        )
         for number, (part, endpoint) in enumerate(zip(parts, endpoints, strict=True))
     ]
     return waiting(choices[0].call if len(choices) == 1 else fallback(choices))

@@ -34,7 +34,8 @@ _NO_MONEY = re.compile(
     r"insufficient_quota|credit balance is too low|exceeded your current quota|billing_error|billing_hard_limit", re.IGNORECASE
 )
 _NO_MODEL = re.compile(
-    r"model.{0,80}(?:not found|does not exist|not exist|is not available|not loaded)|no models? loaded|model_not_found", re.IGNORECASE
+    r"model.{0,80}(?:not found|does not exist|not exist|is not available|not loaded)|invalid model name|no models? loaded|model_not_found",
+    re.IGNORECASE,
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from ohmo.contracts.messages import CallResult, CallStarted, Compaction, ModelStep, Text, ToolCall, ToolResult, Usage, UserStep
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
@@ -38,16 +38,21 @@ class OfflineClient:
 
 
 def _answer(request: ModelRequest) -> Text | ToolCall:
-    results: list[ToolResult] = []
+    """To what a person said last; else the results of the calls that were made for it, and of no others: a call of an earlier turn may
+    get its result late, when it was stopped."""
+    results: dict[str, ToolResult] = {}
     for step in reversed(request.steps):
         match step:
             case CallResult():
-                results.append(step.result)
+                results[step.result.call] = step.result
+            case UserStep(source="notice" | "context"):
+                pass
             case UserStep():
-                said = "\n".join(block.text for block in step.blocks if isinstance(block, Text))
-                return _to(said, request) if not results else _report(results, request)
+                return _to("\n".join(block.text for block in step.blocks if isinstance(block, Text)), request)
             case ModelStep():
-                return _report(results, request) if results else Text(HOW)
+                calls = [block for block in step.blocks if isinstance(block, ToolCall)]
+                found = [(call.name, results[call.id]) for call in calls if call.id in results]
+                return _report(found) if found else Text(HOW)
             case CallStarted() | Compaction():
                 pass
     return Text(HOW)
@@ -65,17 +70,9 @@ def _to(said: str, request: ModelRequest) -> Text | ToolCall:
     return ToolCall(identity, name, arguments, identity)
 
 
-def _report(results: list[ToolResult], request: ModelRequest) -> Text:
-    names = {
-        block.id: block.name
-        for step in request.steps
-        if isinstance(step, ModelStep)
-        for block in step.blocks
-        if isinstance(block, ToolCall)
-    }
+def _report(results: Sequence[tuple[str, ToolResult]]) -> Text:
     parts: list[str] = []
-    for result in reversed(results):
-        name = names.get(result.call, "The tool")
+    for name, result in results:
         verdict = f"{name} could not do it" if result.error else f"{name} says"
         fence = "```" if "```" not in result.text else "~~~~"
         parts.append(f"{verdict}:\n\n{fence}\n{result.text}\n{fence}" if result.text.strip() else f"{verdict} nothing.")

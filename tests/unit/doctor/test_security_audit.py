@@ -25,10 +25,9 @@ WAYS = {
     "open_groups": ([(CAREFUL, TELEGRAM)], "medium", "groups: allowlist"),
     "default_admin": ([("cron:", "access: {default_role: admin}\ncron:")], "high", "default_role: user"),
     "no_owner": ([('owner: ["telegram:1"]', "owner: []")], "low", "owner:"),
-    "full_auto": ([("permissions: {", "permissions: {mode: full_auto, ")], "medium", "mode: default"),
+    "full_auto": ([("permissions: {", "permissions: {mode: full_auto, ")], "high", "mode: default"),
     "wide_rule": ([('"Bash(git status:*)"', '"Bash"')], "high", "single commands"),
     "reads_outside": ([("permissions: {", "permissions: {read_outside: allow, ")], "low", "read_outside: ask"),
-    "no_sandbox": ([("cron:", "sandbox: {backend: none}\ncron:")], "medium", "backend: auto"),
     "network_on": ([("cron:", "sandbox: {network: on}\ncron:")], "low", "network: ask"),
     "listens": ([("cron:", 'control: {listen: "0.0.0.0:7717"}\ncron:')], "high", "127.0.0.1:7717"),
     "plain_model": ([("http://127.0.0.1:1", "http://gateway.example")], "high", "https://"),
@@ -44,12 +43,23 @@ def patient(tmp_path: Path) -> Patient:
 
 
 def findings(patient: Patient, user: int = 1000, packages: Path = PACKAGES) -> dict[str, tuple[str, str]]:
-    return {risk.name: (risk.severity, risk.next) for risk in audit(load(environ=patient.environ), user, packages)}
+    """But that there is no sandbox yet, which is so in every home."""
+    found = {risk.name: (risk.severity, risk.next) for risk in audit(load(environ=patient.environ), user, packages)}
+    assert found.pop("no_sandbox")[0] == "medium"
+    return found
 
 
 def test_a_careful_home_has_nothing_open(patient: Patient) -> None:
     assert findings(patient) == {}
     assert set(findings(patient, user=0)) == {"root"}
+
+
+@pytest.mark.parametrize("backend", ["auto", "none"])
+def test_a_sandbox_that_is_not_built_is_promised_by_no_setting(backend: str, patient: Patient) -> None:
+    patient.config("cron:", f"sandbox: {{backend: {backend}}}\ncron:")
+    (told,) = [risk for risk in audit(load(environ=patient.environ), 1000) if risk.name == "no_sandbox"]
+    assert told.text == f"commands run without a sandbox: there is none in this version, sandbox.backend: {backend} changes nothing"
+    assert "auto" not in told.next
 
 
 @pytest.mark.parametrize("name", sorted(WAYS))

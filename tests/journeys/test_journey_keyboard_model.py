@@ -1,0 +1,58 @@
+"""Which model a person at the keyboard gets, and what the offline one says: the real daemon, the real command."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.daemon import until
+from tests.journeys.at_keyboard import Keyboard, heard, keyboard
+from tests.platforms.model.server import ModelServer
+
+pytestmark = pytest.mark.timeout(240)
+OFFLINE = {"default": {"provider": "offline"}}
+
+
+def profile(home: Keyboard, **changed: Any) -> None:
+    home.configure(home.written | {"profiles": {"default": home.written["profiles"]["default"] | changed}})
+
+
+async def test_a_gateway_is_asked_for_the_model_without_its_provider(tmp_path: Path) -> None:
+    server = ModelServer(models=["gpt-5"])
+    async with keyboard(tmp_path, server, running=False) as home:
+        profile(home, models=["openai/gpt-5"])
+        await home.daemon.start()
+        for word in ("one", "two"):
+            said = await home.ohmo("-p", word)
+            assert (said.code, said.out) == (0, f"echo: {word}\n"), said.err
+        assert [asked.body["model"] for asked in server.asked] == ["openai/gpt-5", "gpt-5", "gpt-5"]
+
+
+async def test_a_gateway_that_names_its_models_with_the_provider_gets_the_whole_name(tmp_path: Path) -> None:
+    server = ModelServer(models=["openai/gpt-5", "gpt-5"])
+    async with keyboard(tmp_path, server, running=False) as home:
+        profile(home, models=["openai/gpt-5"])
+        assert (await home.ohmo("-p", "one")).out == "echo: one\n"
+        assert [asked.body["model"] for asked in server.asked] == ["openai/gpt-5"]
+
+
+async def test_the_offline_provider_tells_of_the_call_that_was_asked_for_and_of_no_other(tmp_path: Path) -> None:
+    async with keyboard(tmp_path, ModelServer(), profiles=OFFLINE) as home:
+        (home.work / "a.txt").write_text("the file\n")
+        said = ("--permission-mode", "full_auto", "-p", 'run Bash command="touch begun; sleep 100"')
+        process = await home.start(*said)
+
+        async def works() -> bool:
+            return (home.work / "begun").exists()
+
+        await until("the command runs", works)
+        process.send_signal(signal.SIGINT)
+        assert (await heard(process)).code == 130
+        read = await home.ohmo("--continue", "-p", "run Read file_path=a.txt")
+        assert "the file" in read.out, read
+        assert "Bash" not in read.out
+        again = await home.ohmo("--continue", "-p", "hello")
+        assert again.out.startswith("No model is configured")
