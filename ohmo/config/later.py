@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from ohmo.config.models import Budget, Written
+from ohmo.config.models import Budget, Sandbox, Written
 from ohmo.config.source import Path, Problem, Source
 
+UNCAGED = (
+    "full lets everything run unasked inside a sandbox, which comes in a later version; write balanced, "
+    "or mode: full_auto if it may run unasked without one"
+)
 _FOREIGN = ("claude", "codex", "opencode", "gemini")
 
 
@@ -14,8 +18,12 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
     for name, profile in written.profiles.items():
         if profile.provider in _FOREIGN:
             asked.append((("profiles", name, "provider"), f"{profile.provider} as a provider"))
-    if written.sandbox.backend not in ("auto", "none"):
-        asked.append((("sandbox", "backend"), "a sandbox"))
+        if profile.weak_model_hints:
+            asked.append((("profiles", name, "weak_model_hints"), "a set of hints for small models"))
+    for key, default in Sandbox():
+        wanted = getattr(written.sandbox, key)
+        if wanted != default and not (key == "backend" and wanted == "none"):  # which is what there is
+            asked.append((("sandbox", key), "a sandbox"))
     if written.mcp:
         asked.append((("mcp",), "the use of MCP servers"))
     if written.web_search.provider is not None:
@@ -26,4 +34,8 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
         budget: Budget = getattr(written.budgets, name)
         if budget.usd is not None or budget.tokens is not None:
             asked.append((("budgets", name), "a budget"))
-    return [source.problem(path, f"{what} comes in a later version; remove this") for path, what in asked]
+    found = [source.problem(path, f"{what} comes in a later version; remove this") for path, what in asked]
+    rules = written.permissions
+    if rules.preset == "full" and "mode" not in rules.model_fields_set:
+        found.append(source.problem(("permissions", "preset"), UNCAGED))
+    return found

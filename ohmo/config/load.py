@@ -297,15 +297,19 @@ def _literals(written: Written, source: Source) -> Iterator[Problem]:
 def _store_url(written: Written, source: Source, vault: Vault) -> tuple[str, list[Problem]]:
     path: KeyPath = ("store", "url")
     secret = Secret(written.store.url)
+    found = written.store.url
     if secret.kind != "literal":
         try:
-            return vault.reveal(secret), []
+            found = vault.reveal(secret)
         except SecretMissing as error:
             return "", [source.problem(path, f"{error}; {PUT_IT}")]
+    if found.startswith(("postgresql://", "postgres://")):
+        later = "a daemon on PostgreSQL comes in a later version; write sqlite:///${OHMO_HOME}/ohmo.db"
+        return "", [source.problem(path, later)]
     user, at, _ = written.store.url.partition("://")[2].rpartition("@")
     if at and ":" in user and not source.private:
         return "", [source.problem(path, LITERAL)]
-    return written.store.url, []
+    return found, []
 
 
 __all__ = ["Config", "key_is_optional", "load"]

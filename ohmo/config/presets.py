@@ -27,8 +27,6 @@ class Permissions:
 def fill(written: PermissionSettings) -> Permissions:
     """The owner's rules first, then the preset's. ``balanced`` adds none: the gate lets commands pass that only read, by their grammar."""
     mode, allow, ask = written.mode, written.allow, written.ask
-    if written.preset == "full" and "mode" not in written.model_fields_set:
-        mode = "full_auto"
     if written.preset == "safe":
         named = {_tool(rule) for rule in allow}
         ask = (*ask, *(tool for tool in _NETWORK if tool not in named and tool not in ask))

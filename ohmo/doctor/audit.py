@@ -85,8 +85,6 @@ def _acting(config: Config, user: int) -> Iterator[Risk]:
     backend = config.sandbox.backend
     text = f"commands run without a sandbox: there is none in this version, sandbox.backend: {backend} changes nothing"
     yield Risk("no_sandbox", "medium", text, "let no rule and no job run what you do not trust")
-    if config.sandbox.network == "on":
-        yield Risk("network_on", "low", "commands reach the network unasked (sandbox.network: on)", "set sandbox.network: ask")
     if user == 0:
         yield Risk("root", "high", "ohmo runs as root: what it runs may change the whole machine", "run it as a user of its own")
     folder = config.workspace.resolve()

@@ -86,7 +86,7 @@ def config_text(answers: Answers) -> str:
     lines += [f"    api_key: {_text(answers.api_key)}"] if answers.api_key else []
     lines += [f"    models: {_list(answers.models)}  # small to large, the last is used"] if answers.models else []
     lines += [f"workspace: {_text(answers.workspace)}"] if answers.workspace else []
-    lines += ["permissions:", f"  preset: {answers.preset}  # safe | balanced | full"]
+    lines += ["permissions:", f"  preset: {answers.preset}  # safe | balanced"]
     lines += [f"  mode: {answers.mode}"] if answers.mode else []
     lines += [f"owner: {_list(answers.owner)}  # who hears of trouble, for example slack:U123"]
     lines += _jobs(answers.jobs)

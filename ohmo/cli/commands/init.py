@@ -17,7 +17,7 @@ _CHANNELS = ("slack", "discord", "telegram", "feishu", "matrix")
 @click.option("--base-url", metavar="URL", help="Any endpoint that speaks like Anthropic or OpenAI.")
 @click.option("--model", "models", metavar="M", multiple=True, help="Small to large, the last is used; repeatable.")
 @click.option("--api-key", metavar="REF", help="env:NAME, file:PATH, keyring:SERVICE/NAME, or - to read the key from standard input.")
-@click.option("--preset", type=click.Choice(["safe", "balanced", "full"]), help="How freely tools may act.")
+@click.option("--preset", type=click.Choice(["safe", "balanced"]), help="How freely tools may act.")
 @click.option("--workspace", metavar="FOLDER", help="Where tools work.")
 @click.option("--channel", "channels", type=click.Choice(_CHANNELS), multiple=True, help="Enable it; repeatable.")
 @click.option(

@@ -187,14 +187,6 @@ def _listen(ground: Ground) -> Finding:
     )
 
 
-def _store(ground: Ground) -> Finding:
-    if ground.config is None:
-        return skipped(UNREAD)
-    if ground.config.store_url.startswith("sqlite:///") or ground.machine.has_module("asyncpg"):
-        return ok()
-    return problem("store.url: PostgreSQL needs the package asyncpg", "pip install 'ohmo[postgres]'")
-
-
 def _backups(ground: Ground) -> Finding:
     if ground.config is None:
         return skipped(UNREAD)
@@ -232,7 +224,6 @@ CHECKS = (
     Check("configuration.zone", "the time zone is known", _zone),
     Check("configuration.port", "the port is free", _port),
     Check("configuration.listen", "nobody else can reach the API", _listen),
-    Check("configuration.store", "the store's driver is installed", _store),
     Check("configuration.backups", "backups are made", _backups),
     Check("configuration.secret", "the model's key leads somewhere", _secrets),
 )

@@ -121,6 +121,9 @@ def test_a_wrong_configuration_is_code_78_and_a_line_for_each_problem(home: Path
             "channels: {matrix: {enabled: true, access_token: x, homeserver: example.org}}",
             "config.yaml:1: channels.matrix.homeserver: must be",
         ),
+        ("sandbox: {network: on}", "config.yaml:1: sandbox.network: a sandbox comes in a later version; remove this"),
+        ("permissions: {preset: full}", "config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox"),
+        ("store: {url: 'postgresql://h/d'}", "config.yaml:1: store.url: a daemon on PostgreSQL comes in a later version"),
     ],
 )
 def test_what_only_the_start_finds_out_is_one_line_too(home: Path, text: str, line: str) -> None:
@@ -137,15 +140,13 @@ def test_show_hides_every_secret(home: Path) -> None:
 profiles: {default: {provider: openai, api_key: sk-literal-secret}}
 channels:
   matrix: {enabled: true, access_token: syt-literal-secret, password: hunter22}
-store: {url: "postgresql://u:p4ssword@h/d"}
 """
     (home / "config.yaml").write_text(text, encoding="utf-8")
     (home / "config.yaml").chmod(0o600)
     for arguments in (("config", "show"), ("config", "show", "--json")):
         said = ohmo(home, *arguments)
         assert said.returncode == 0, said.stderr
-        assert not any(secret in said.stdout for secret in ("literal-secret", "hunter22", "p4ssword"))
-        assert "postgresql://u:********@h/d" in said.stdout
+        assert not any(secret in said.stdout for secret in ("literal-secret", "hunter22"))
 
 
 def test_the_schema_is_json(home: Path) -> None:

@@ -161,10 +161,13 @@ def test_a_literal_secret_needs_a_private_file(home: Path) -> None:
 
 
 def test_the_store_url_may_be_a_secret(home: Path) -> None:
-    assert loaded(home, "store: {url: env:DB}\n", DB="postgresql://u:p@h/d").store_url == "postgresql://u:p@h/d"
+    assert loaded(home, "store: {url: env:DB}\n", DB="sqlite:////x/y.db").store_url == "sqlite:////x/y.db"
     (missing,) = problems(home, "store: {url: env:DB}\n")
     assert missing.startswith("config.yaml:1: store.url: missing secret: environment variable DB is not set; set it there or in .env")
-    assert "p4ssword" not in repr(loaded(home, "store: {url: 'postgresql://u:p4ssword@h/d'}\n"))
+    for text in ("store: {url: env:DB}\n", "store: {url: 'postgresql://u:p4ssword@h/d'}\n"):
+        (later,) = problems(home, text, DB="postgresql://u:p4ssword@h/d")
+        assert later.startswith("config.yaml:1: store.url: a daemon on PostgreSQL comes in a later version; write sqlite:///")
+        assert "p4ssword" not in later
 
 
 def test_a_webhook_whose_secret_is_gone_is_a_line_before_anything_starts(home: Path) -> None:
@@ -183,6 +186,25 @@ def test_what_is_not_built_yet_is_not_silently_ignored(home: Path) -> None:
     assert all("comes in a later version" in line for line in found)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "profiles: {default: {weak_model_hints: true}}\n",
+        *(f"sandbox: {{{key}}}\n" for key in ("memory: 1GiB", "cpus: 2", "pids: 9", "timeout: 5m", "image: x", "network: on")),
+    ],
+)
+def test_a_key_that_would_do_nothing_is_refused(home: Path, text: str) -> None:
+    (line,) = problems(home, text)
+    assert "comes in a later version; remove this" in line
+
+
+def test_a_preset_that_needs_a_sandbox_is_refused_while_there_is_none(home: Path) -> None:
+    (line,) = problems(home, "permissions: {preset: full}\n")
+    assert line.startswith("config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox")
+    assert "mode: full_auto" in line
+    assert loaded(home, "permissions: {preset: full, mode: full_auto}\n").permissions.mode == "full_auto"
+
+
 def test_a_rule_for_a_tool_that_does_not_exist_would_guard_nothing_so_it_is_refused(home: Path) -> None:
     text = "permissions:\n  deny: ['bash(rm:*)', 'Fly']\n  allow: ['mcp__notes__*', 'Bash(ls:*)']\n"
     assert problems(home, text) == [
@@ -192,7 +214,6 @@ def test_a_rule_for_a_tool_that_does_not_exist_would_guard_nothing_so_it_is_refu
 
 
 def test_presets_fill_what_was_not_written(home: Path) -> None:
-    assert loaded(home, "permissions: {preset: full}\n").permissions.mode == "full_auto"
     assert loaded(home, "permissions: {preset: full, mode: plan}\n").permissions.mode == "plan"
     assert loaded(home, "").permissions.allow == ()
     safe = loaded(home, "permissions: {preset: safe, allow: ['WebFetch(domain:example.org)']}\n").permissions

@@ -171,10 +171,6 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     ),
     "configuration.port": (alone(machine(port_is_free=lambda host, port: False)), "7718", frozenset({"daemon.running"})),
     "configuration.listen": (edit("cron:", 'control: {listen: "0.0.0.0:7717"}\ncron:'), "127.0.0.1:7717", frozenset()),
-    "configuration.store": (
-        lambda p: (p.config("cron:", 'store: {url: "postgresql://h/d"}\ncron:'), p.machine.update(has_module=lambda name: name != "asyncpg")),
-        "ohmo[postgres]", frozenset(),
-    ),
     "configuration.backups": (edit("cron:", "backups: {every: null}\ncron:"), "every: 24h", frozenset()),
     "configuration.secret": (
         edit("provider: openai,", "provider: auto, api_key: file:/nowhere/key,"),

@@ -28,7 +28,6 @@ WAYS = {
     "full_auto": ([("permissions: {", "permissions: {mode: full_auto, ")], "high", "mode: default"),
     "wide_rule": ([('"Bash(git status:*)"', '"Bash"')], "high", "single commands"),
     "reads_outside": ([("permissions: {", "permissions: {read_outside: allow, ")], "low", "read_outside: ask"),
-    "network_on": ([("cron:", "sandbox: {network: on}\ncron:")], "low", "network: ask"),
     "listens": ([("cron:", 'control: {listen: "0.0.0.0:7717"}\ncron:')], "high", "127.0.0.1:7717"),
     "plain_model": ([("http://127.0.0.1:1", "http://gateway.example")], "high", "https://"),
     "literal_secret": ([("models: [fake-1]", "models: [fake-1], api_key: sk-literal")], "low", "env:NAME"),
