@@ -9,6 +9,7 @@ from pathlib import Path
 from ohmo.config.load import Config
 from ohmo.contracts.errors import OhmoError
 from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped, warning
+from ohmo.doctor.shadows import shadows
 from ohmo.permissions.rules import Rule, parse_rule
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -128,14 +129,14 @@ def _rules_read(ground: Ground) -> Finding:
 
 
 def _rules_agree(ground: Ground) -> Finding:
-    """deny beats ask beats allow: what a higher list covers whole has no effect below."""
+    """deny beats ask beats allow: what a higher list decides whole is left nothing below."""
     if ground.config is None:
         return skipped(UNREAD)
     above: list[tuple[str, Rule]] = []
     try:
         for kind, rule in rules(ground.config):
             for other, higher in above:
-                if other != kind and higher.names(rule.tool) and higher.pattern in (None, rule.pattern):
+                if other != kind and shadows(higher, rule):
                     return warning(
                         f"permissions.{kind}: {rule.text} has no effect, permissions.{other}: {higher.text} beats it",
                         "remove one of the two",
