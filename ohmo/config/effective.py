@@ -15,7 +15,7 @@ _PRIVATE = re.compile(r"token|secret|password|key", re.IGNORECASE)
 
 
 def effective(config: Config, manifests: Mapping[str, Manifest]) -> dict[str, Any]:
-    """The keys of ``config.yaml`` with the values in use. Durations in seconds, sizes in bytes."""
+    """The keys of ``config.yaml`` with the values in use. Durations and sizes as one writes them."""
     found: dict[str, Any] = config.written.model_dump(mode="json")
     found["permissions"] |= {name: list(getattr(config.permissions, name)) for name in ("allow", "ask", "deny")}
     found["permissions"]["mode"] = config.permissions.mode

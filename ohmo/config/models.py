@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from ohmo.config.secrets import Secret
-from ohmo.config.values import Amount, Count, Duration, ExpandedText, Flag, Many, Name, Place, Rule, Size, duration
+from ohmo.config.values import Amount, Count, Duration, ExpandedText, Flag, Many, Name, Place, Rule, Size, duration, written_duration
 
 ProviderName = Literal["auto", "anthropic", "openai", "offline", "claude", "codex", "opencode", "gemini"]
 Mode = Literal["default", "plan", "full_auto"]
@@ -84,7 +84,10 @@ def _unwritten() -> Any:
 PersonAddress = Annotated[str, AfterValidator(_person)]
 Url = Annotated[str, AfterValidator(_url)]
 Keep = Annotated[
-    timedelta | None, BeforeValidator(_keep), WithJsonSchema({"type": ["string", "number", "null"], "examples": ["30d", "forever"]})
+    timedelta | None,
+    BeforeValidator(_keep),
+    PlainSerializer(written_duration, when_used="json"),
+    WithJsonSchema({"type": ["string", "number", "null"], "examples": ["30d", "forever"]}),
 ]
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
 from channels.record import record
 
@@ -64,6 +64,25 @@ def duration(value: object) -> timedelta:
             if seconds < 1e10:
                 return timedelta(seconds=seconds)
     raise ValueError("expected a duration such as 30s, 15m, 24h, 7d, or a number of seconds")
+
+
+def written_duration(value: timedelta | None) -> str:
+    """As a person writes it: ``1h30m``; None is ``forever``."""
+    if value is None:
+        return "forever"
+    left, parts = round(value / timedelta(milliseconds=1)), list[str]()
+    for unit in ("d", "h", "m", "s", "ms"):
+        number, left = divmod(left, round(_SECONDS[unit] * 1000))
+        parts += [f"{number}{unit}"] if number else []
+    return "".join(parts) or "0s"
+
+
+def written_size(value: int) -> str | int:
+    """As a person writes it: ``2GiB``; what is no whole number of KiB stays a number of bytes."""
+    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value and value % factor == 0:
+            return f"{value // factor}{unit}"
+    return value
 
 
 def size(value: object) -> int:
@@ -152,9 +171,17 @@ def _name(value: object) -> object:
 
 Flag = Annotated[bool, BeforeValidator(flag)]
 Duration = Annotated[
-    timedelta, BeforeValidator(duration), WithJsonSchema({"type": ["string", "number"], "examples": ["30s", "15m", "24h", 300]})
+    timedelta,
+    BeforeValidator(duration),
+    PlainSerializer(written_duration, when_used="json"),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["30s", "15m", "24h", 300]}),
 ]
-Size = Annotated[int, BeforeValidator(size), WithJsonSchema({"type": ["string", "integer"], "examples": ["12KiB", "2GiB", 4096]})]
+Size = Annotated[
+    int,
+    BeforeValidator(size),
+    PlainSerializer(written_size, when_used="json"),
+    WithJsonSchema({"type": ["string", "integer"], "examples": ["12KiB", "2GiB", 4096]}),
+]
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0)]
 Many = Annotated[tuple[Item, ...], BeforeValidator(_many)]

@@ -149,6 +149,18 @@ channels:
         assert not any(secret in said.stdout for secret in ("literal-secret", "hunter22"))
 
 
+def test_show_speaks_in_the_units_one_writes_and_can_be_read_again(home: Path) -> None:
+    (home / "config.yaml").write_text("permissions: {approval_timeout: 5m}\nlimits: {turn_timeout: 5400}\n")
+    first = ohmo(home, "config", "show").stdout
+    assert "approval_timeout: 5m\n" in first
+    assert "turn_timeout: 1h30m\n" in first
+    assert "memory: 2GiB\n" in first
+    (home / "config.yaml").write_text("".join(part for part in first.partition("permissions:")[1:]).partition("channels:")[0])
+    again = ohmo(home, "config", "show")
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == first
+
+
 def test_the_schema_is_json(home: Path) -> None:
     assert json.loads(ohmo(home, "config", "schema").stdout)["title"] == "ohmo config.yaml"
 
