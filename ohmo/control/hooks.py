@@ -8,7 +8,7 @@ from aiohttp import web
 
 from ohmo.contracts.keys_once import DoubledKey
 from ohmo.control.answers import Refusal, answer
-from ohmo.cron.webhooks import MOST, Hooks, KeyReused, NotSigned
+from ohmo.cron.webhooks import MOST, Hooks, KeyReused, NotJson, NotSigned
 
 _PATIENCE = 30.0  # seconds for a body: whoever sends it has shown nothing yet
 
@@ -21,7 +21,7 @@ class HookRoutes:
         return [web.post("/hooks/{name}", self.take)]
 
     async def take(self, request: web.Request) -> web.Response:
-        """401 not signed, 404 no such webhook, 409 a key that was used for something else, 413 too large, 503 try again."""
+        """400 not JSON where a field is wanted, 401 not signed, 404 no such webhook, 409 a key that was used for something else, 413 too large, 503 try again."""
         hook = self._hooks.find(request.match_info["name"])
         if hook is None:
             raise Refusal(404, "there is no such webhook; config.yaml names them under webhooks")
@@ -30,7 +30,7 @@ class HookRoutes:
             taken = await self._hooks.take(hook, request.headers, body)
         except NotSigned as error:
             raise Refusal(401, str(error)) from error
-        except DoubledKey as error:
+        except (DoubledKey, NotJson) as error:
             raise Refusal(400, str(error)) from error
         except KeyReused as error:
             raise Refusal(409, "this Idempotency-Key came with another body before; a new thing needs a new key") from error

@@ -120,6 +120,24 @@ def key_of(hook: Webhook, headers: Mapping[str, str], body: bytes) -> str:
     return hashlib.sha256(given.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
+class NotJson(Exception):
+    """A field of the body is wanted and the body is not JSON."""
+
+
+def refuse_not_json(template: str, body: bytes) -> None:
+    """``{{ body }}`` may be any text; any other field needs JSON. Raises NotJson."""
+    wanted = next((found[1] for found in _FIELD.finditer(template) if found[1] != "body"), None)
+    if wanted is None:
+        return
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        raise NotJson(
+            f"the body is not JSON, and this webhook looks for its field {wanted}; send it with "
+            "Content-Type: application/json (GitHub: the webhook's Content type), or use {{ body }}"
+        ) from None
+
+
 def fill(template: str, body: bytes, *, framed: bool = False) -> str:
     """A field that is not there is empty. ``framed``: further lines of what came are indented, so that none can pass for one of ours."""
     text = body.decode("utf-8", "replace")
@@ -182,10 +200,11 @@ class Hooks:
         return self._hooks.get(name)
 
     async def take(self, hook: Webhook, headers: Mapping[str, str], body: bytes) -> Taken:
-        """Returns when it is durable. Raises NotSigned, DoubledKey, KeyReused, and ValueError: the
+        """Returns when it is durable. Raises NotSigned, DoubledKey, NotJson, KeyReused, and ValueError: the
         place to deliver to cannot be reached now."""
         check(hook, headers, body, self._clock().timestamp())
         refuse_doubled_keys(body)
+        refuse_not_json(hook.deliver or hook.prompt or "", body)
         key = key_of(hook, headers, body)
         if hook.deliver is not None and hook.to is not None:
             return await self._deliver(derived("hook", hook.name, key), hook.to, fill(hook.deliver, body) or "(empty)")
