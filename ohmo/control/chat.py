@@ -17,6 +17,7 @@ from ohmo.contracts.reports import ArrivalInfo, Reports
 from ohmo.contracts.store import OutRow
 from ohmo.control.answers import Refusal, Wanted, answer, body_of, number
 from ohmo.control.titles import NOTICES, Titles
+from ohmo.sessions.said import LONGEST
 
 _INLINE = frozenset({".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}.items())
 _BLOCK = 64 * 1024
@@ -74,13 +75,16 @@ class Chat:
             }
             for i in infos
         ]
-        return answer({"chats": chats, "commands": self._need().commands, "max_file": self._need().max_file})
+        browser = self._need()
+        return answer({"chats": chats, "commands": browser.commands, "max_file": browser.max_file, "max_text": LONGEST})
 
     async def say(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, Saying)
         attachments = tuple(Attachment(a.ref, plain_name(a.name), a.media_type, a.size) for a in wanted.attachments)
         if not wanted.text.strip() and not attachments:
             raise Refusal(400, "text: say something, or attach a file")
+        if len(wanted.text) > LONGEST:
+            raise Refusal(400, f"text: a message holds {LONGEST} characters, this has {len(wanted.text)}; attach it as a file")
         await self._need().say(request.match_info["chat"], wanted.text, wanted.key, attachments=attachments)
         return answer({"key": wanted.key}, status=202)
 

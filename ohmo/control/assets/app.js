@@ -59,7 +59,7 @@ const chats = new Chats(
   { list: $("chats"), title: $("title") },
   {
     here: () => current?.chat,
-    read: ({ commands, max_file }) => Object.assign(composer, { known: commands, limit: max_file }),
+    read: ({ commands, max_file, max_text }) => Object.assign(composer, { known: commands, limit: max_file, longest: max_text }),
     turned: () => menu(false),
   },
 );

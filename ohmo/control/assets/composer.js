@@ -4,6 +4,7 @@ import { call } from "./wire.js";
 import { icon, node } from "./transcript.js";
 
 const DRAFTS = "ohmo.draft.";
+const MOST_FILES = 20; // of one message (ohmo/control/chat.py)
 
 /** The draft of a chat; storage may be full or switched off: then it lasts as long as its box. */
 function keep(chat, text) {
@@ -28,7 +29,8 @@ export class Composer {
     Object.assign(this, { form, draft, send, stop, attach, file, attached, commands, say, halt, toast });
     this.files = [];
     this.known = [];
-    this.limit = 0;
+    this.limit = 0; // bytes of a file
+    this.longest = Infinity; // characters of a message
     this.picked = -1;
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -73,7 +75,7 @@ export class Composer {
   }
 
   key(event) {
-    if (event.isComposing) return;
+    if (event.isComposing || event.keyCode === 229) return; // the Enter that ends a composition; Safari says only the latter
     const offered = [...this.commands.children];
     if (!this.commands.hidden && offered.length) {
       if (event.key === "ArrowDown" || event.key === "ArrowUp") {
@@ -102,12 +104,25 @@ export class Composer {
   submit() {
     this.ready();
     if (this.send.disabled) return;
+    if (this.draft.value.trim().length > this.longest) return this.toFile();
     const attachments = this.files.filter((file) => file.state === "here").map((file) => file.attachment);
     this.say(this.draft.value.trim(), attachments);
     this.draft.value = "";
     this.files = [];
     this.drawFiles();
     this.typed();
+  }
+
+  /** More than a model is given of one message: it goes along as a file, whole, and the person says what to do with it. */
+  async toFile() {
+    const text = this.draft.value;
+    await this.take([new File([text], "message.txt", { type: "text/plain" })]);
+    if (this.files.at(-1)?.state !== "here" || this.draft.value !== text) return;
+    this.draft.value = "";
+    this.typed();
+    this.draft.focus();
+    const [long, most] = [text.length, this.longest].map((number) => number.toLocaleString("en"));
+    this.toast(`${long} characters are more than one message holds (${most}): they are attached as message.txt, whole. Say what to do with them, and send`);
   }
 
   // commands
@@ -145,16 +160,19 @@ export class Composer {
 
   // files
 
+  /** `list` may be the field's own, which is empty as soon as the field is. */
   async take(list) {
-    for (const file of list) {
-      if (this.limit && file.size > this.limit) {
-        this.toast(`${file.name} is too large; at most ${Math.floor(this.limit / 1048576)} MiB go up`);
-        continue;
+    const entries = [];
+    for (const file of [...list]) {
+      if (this.limit && file.size > this.limit) this.toast(`${file.name} is too large; at most ${Math.floor(this.limit / 1048576)} MiB go up`);
+      else if (this.files.length >= MOST_FILES) this.toast(`${file.name} is not attached; a message takes ${MOST_FILES} files`);
+      else {
+        const entry = { file, state: "busy" };
+        this.files.push(entry);
+        entries.push(entry);
       }
-      const entry = { file, state: "busy" };
-      this.files.push(entry);
-      await this.upload(entry);
     }
+    for (const entry of entries) await this.upload(entry);
   }
 
   async upload(entry) {

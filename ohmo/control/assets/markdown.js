@@ -1,5 +1,7 @@
 // CommonMark as people and models write it, into DOM nodes. Text never becomes markup: every node is made by hand, links are http(s) and mailto.
 
+import { coloured } from "./colours.js";
+
 const el = (name, attributes = {}, ...children) => {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
@@ -19,6 +21,7 @@ const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(\s+|$)(.*)$/;
 const QUOTE = /^ {0,3}> ?/;
+const MATH_OPENS = /^ {0,3}(\$\$|\\\[)/;
 const DELIMITER = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 
 function blocks(lines, into, depth) {
@@ -28,7 +31,10 @@ function blocks(lines, into, depth) {
     let match;
     if (!line.trim()) at += 1;
     else if ((match = FENCE.exec(line))) at = fenced(lines, at, match, into);
-    else if ((match = HEADING.exec(line))) {
+    else if ((match = MATH_OPENS.exec(line)) && (match = formula(lines, at, match[1]))) {
+      into.append(el("div", { class: "math", tabindex: "0" }, match.text));
+      at = match.next;
+    } else if ((match = HEADING.exec(line))) {
       into.append(inline(match[2], el(`h${Math.min(match[1].length + 2, 6)}`)));
       at += 1;
     } else if (RULE.test(line)) {
@@ -57,10 +63,21 @@ function blocks(lines, into, depth) {
   }
 }
 
+/** A formula that stands for itself: its own text with its marks, and the line behind it; null: it does not end. */
+function formula(lines, at, mark) {
+  const end = mark === "$$" ? /\$\$[.,;]?\s*$/ : /\\\][.,;]?\s*$/;
+  for (let there = at; there < lines.length && there - at < 200; there += 1) {
+    const line = there === at ? lines[at].trimStart().slice(mark.length) : lines[there];
+    if (end.test(line)) return { text: lines.slice(at, there + 1).join("\n").trim(), next: there + 1 };
+    if (!line.trim() && there > at) return null;
+  }
+  return null;
+}
+
 /** Does this line end a paragraph? */
 function starts(line) {
   const item = ITEM.exec(line);
-  return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || (item !== null && item[4] !== "" && (!/\d/.test(item[2]) || /^1[.)]$/.test(item[2])));
+  return FENCE.test(line) || MATH_OPENS.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || (item !== null && item[4] !== "" && (!/\d/.test(item[2]) || /^1[.)]$/.test(item[2])));
 }
 
 function fenced(lines, at, match, into) {
@@ -81,7 +98,7 @@ function code_block(code, language) {
     setTimeout(() => copy.classList.remove("done"), 1200);
   });
   const head = el("figcaption", {}, el("span", {}, language), copy);
-  return el("figure", { class: language ? "code" : "code bare" }, head, el("pre", { tabindex: "0" }, el("code", {}, code)));
+  return el("figure", { class: language ? "code" : "code bare" }, head, el("pre", { tabindex: "0" }, el("code", {}, ...coloured(code, language))));
 }
 
 function list(lines, at, into, depth) {
@@ -238,6 +255,18 @@ function closing(text, fence, from) {
   return -1;
 }
 
+// Formulas stay as they were written: nothing in them is a mark of Markdown. A dollar as Pandoc has it ("$5 and $6" is money); without any sign of a
+// formula the marks are what they are elsewhere.
+const MATH = /\$\$([^$]+)\$\$|\\\(((?:[^\\]|\\(?!\)))+)\\\)|\\\[((?:[^\\]|\\(?!\]))+)\\\]|\$(?=[^\s$])((?:[^$\\\n]|\\.)*[^\s$\\]|[^\s$\\])\$(?!\d)/y;
+const FORMULA = /[\\^_{=*+<>]|^\s*[A-Za-z]\s*$/;
+
+/** The formula that begins at `at`, with its marks; "": none does. */
+function math(text, at) {
+  MATH.lastIndex = at;
+  const match = MATH.exec(text);
+  return match && FORMULA.test(match[1] ?? match[2] ?? match[3] ?? match[4]) ? match[0] : "";
+}
+
 // What is longer is shown as it is: the searches below begin anew at every mark, so a stranger's wall of brackets would freeze the page.
 const LONGEST = 10_000;
 
@@ -262,7 +291,8 @@ function inline(text, node, depth = 0, linked = false) {
     const rest = text.slice(at);
     const c = text[at];
     let match;
-    if (c === "\\" && PUNCTUATION.test(text[at + 1] ?? "")) {
+    if ((c === "$" || c === "\\") && (match = math(text, at))) put(el("span", { class: "math" }, match), match.length);
+    else if (c === "\\" && PUNCTUATION.test(text[at + 1] ?? "")) {
       plain += text[at + 1];
       at += 2;
     } else if (c === "\n") put(el("br"), 1);

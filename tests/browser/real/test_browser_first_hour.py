@@ -1,0 +1,130 @@
+"""What a person does in the first hour, on the real daemon: files, long words, compositions, tables, formulas, code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.real.daemon import Daemon
+from tests.browser.real.test_browser_on_the_real_house import send
+from tests.platforms.model.script import Turn
+from tests.platforms.model.server import ModelServer
+
+pytestmark = [
+    pytest.mark.needs("chromium"),
+    pytest.mark.timeout(240),
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.xdist_group("real-browser"),
+]
+
+# How often a word of the tables stands on more than one line.
+BROKEN_WORDS = """() => {
+  let broken = 0;
+  const walk = document.createTreeWalker(document.querySelector("#transcript table"), NodeFilter.SHOW_TEXT);
+  for (let text = walk.nextNode(); text; text = walk.nextNode())
+    for (const word of text.data.matchAll(/[^\\s-]+/g)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      if (range.getClientRects().length > 1) broken += 1;
+    }
+  return broken;
+}"""
+
+
+async def test_several_files_picked_at_once_all_go_along(model: ModelServer, page: Page, tmp_path: Path) -> None:
+    names = ["one.txt", "two.txt", "three.txt", "four.txt"]
+    for name in names:
+        (tmp_path / name).write_text(f"I am {name}")
+    await page.set_input_files("#file", [tmp_path / name for name in names])
+    await expect(page.locator("#attached li.here")).to_have_count(4)
+    model.next(Turn(text="Four files."))
+    await send(page, "look at these")
+    await expect(page.locator("#transcript .person a.file")).to_have_text(names)
+    await expect(page.locator("#transcript .agent .md")).to_have_text("Four files.")
+    for name in names:
+        assert name in str(model.asked[-1].body)
+
+
+async def test_of_300_000_characters_none_is_lost_in_silence(daemon: Daemon, model: ModelServer, page: Page) -> None:
+    words = "0123456789" * 30_000
+    await page.evaluate(
+        "(text) => { const box = document.getElementById('draft'); box.value = text; box.dispatchEvent(new Event('input')); }", words
+    )
+    await page.press("#draft", "Enter")
+    await expect(page.locator("#toast")).to_contain_text("300,000 characters are more than one message holds (200,000)")
+    await expect(page.locator("#attached li.here")).to_contain_text("message.txt")
+    await expect(page.locator("#draft")).to_have_value("")
+    model.next(Turn(text="Read."))
+    await send(page, "summarise it")
+    await expect(page.locator("#transcript .agent .md")).to_have_text("Read.")
+    link = await page.locator("#transcript .person a.file").get_attribute("href")
+    assert link is not None
+    assert await (await page.request.get(f"{daemon.url}{link}")).text() == words
+    said = {"text": words, "key": "k" * 12}
+    refused = await page.evaluate(
+        """async (said) => (await fetch("/api/v1/web/chats/c1/messages", {
+            method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(said) })).json()""",
+        said,
+    )
+    assert "a message holds 200000 characters, this has 300000" in refused["error"]
+
+
+async def test_the_enter_that_ends_a_composition_sends_nothing(model: ModelServer, page: Page) -> None:
+    await page.fill("#draft", "にほん")
+    await page.focus("#draft")
+    wire = await page.context.new_cdp_session(page)
+    await wire.send("Input.dispatchKeyEvent", {"type": "rawKeyDown", "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 229})
+    await wire.send("Input.dispatchKeyEvent", {"type": "keyUp", "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13})
+    await expect(page.locator("#draft")).to_have_value("にほん")
+    await expect(page.locator(".turn.person")).to_have_count(0)
+    model.next(Turn(text="はい"))
+    await page.press("#draft", "Enter")
+    await expect(page.locator("#transcript .agent .md")).to_have_text("はい")
+    await expect(page.locator(".turn.person")).to_have_count(1)
+
+
+async def test_tables_break_no_word_also_on_a_phone(model: ModelServer, page: Page) -> None:
+    await page.set_viewport_size({"width": 390, "height": 800})
+    heads = ["Configuration", "Responsibility", "Troubleshooting", "Authentication", "Documentation"]
+    row = ["internationalization of everything", "straightforward", "characteristically", "`OHMO_HOME_DIRECTORY`", "yes"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * 5 + "|", f"| {' | '.join(row)} |"]
+    model.next(Turn(text="\n".join(lines)))
+    await send(page, "a table")
+    await expect(page.locator("#transcript table")).to_be_visible()
+    assert await page.evaluate(BROKEN_WORDS) == 0
+    assert await page.evaluate("document.getElementById('scroll').scrollWidth - document.getElementById('scroll').clientWidth") <= 0
+    scrolls = "(box => box.scrollWidth > box.clientWidth)(document.querySelector('#transcript .table'))"
+    assert await page.evaluate(scrolls)  # the table is moved sideways, not the page
+
+
+async def test_formulas_are_left_whole_and_money_is_money(model: ModelServer, page: Page) -> None:
+    text = (
+        r"Let \(a_1 * b_1 = \frac{1}{2}\) and $x_i^2 * y_i$ be. It costs $5 and *not* $6."
+        + "\n\n$$\n\\sum_{i=1}^n a_i * b_i\n= c_i\n$$\n\nend"
+    )
+    model.next(Turn(text=text))
+    await send(page, "a formula")
+    shown = page.locator("#transcript .agent")
+    await expect(shown.locator("span.math")).to_have_text([r"\(a_1 * b_1 = \frac{1}{2}\)", "$x_i^2 * y_i$"])
+    await expect(shown.locator("div.math")).to_have_text("$$\n\\sum_{i=1}^n a_i * b_i\n= c_i\n$$")
+    await expect(shown.locator("em")).to_have_text("not")
+    await expect(shown).to_contain_text("It costs $5 and not $6.")
+
+
+async def test_code_has_colours_and_stays_the_same_text(model: ModelServer, page: Page) -> None:
+    code = 'def hello(name: str) -> None:  # says it\n    """Hi <b>you</b>."""\n    return print(f"hi {name}", 42)'
+    model.next(Turn(text=f"```python\n{code}\n```\n\n```nonsense\nif x\n```"))
+    await send(page, "some code")
+    shown = page.locator("#transcript .agent code")
+    await expect(shown.first.locator(".code-keyword")).to_have_text(["def", "None", "return"])
+    await expect(shown.first.locator(".code-comment")).to_have_text("# says it")
+    await expect(shown.first.locator(".code-number")).to_have_text("42")
+    assert await shown.first.text_content() == code
+    await expect(shown.last.locator("span")).to_have_count(0)
+    colours = "getComputedStyle(document.querySelector('#transcript .code-keyword')).color"
+    light = await page.evaluate(colours)
+    await page.emulate_media(color_scheme="dark")
+    assert await page.evaluate(colours) != light
