@@ -215,7 +215,7 @@ def _control(
     ports = Ports(
         reports=store, status=truth, watch=HouseWatch(bus, store), publish_wake=publish,
         approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint, clockwork.cards),
-        people=_people(ground), repair=store, parse_address=parse,
+        people=_people(ground), repair=store, keeping=store, parse_address=parse,
         browser=ground.wired.browser, log=config.home.log, cron=clockwork.desk, hooks=build_hooks(config, seams, store, publish, parse),
         replay=replaying,
     )  # fmt: skip

@@ -12,6 +12,7 @@ from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import Step, Tokens
 from ohmo.contracts.store import Ending, Kind, OutRow, ThreadSettings
+from ohmo.contracts.turns import Shelf
 
 
 @record
@@ -178,8 +179,10 @@ class Reports(Protocol):
         """``spare``: for who asks all the time; what has ended was counted a moment ago, the longer ago the more there is."""
         ...
 
-    async def threads(self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None) -> list[ThreadInfo]:
-        """Newest first."""
+    async def threads(
+        self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None, shelf: Shelf | None = None
+    ) -> list[ThreadInfo]:
+        """Newest first. ``shelf`` open: also those that were never put anywhere."""
         ...
 
     async def thread(self, thread: str) -> ThreadInfo | None: ...

@@ -190,6 +190,15 @@ class Threads(Protocol):
         that was not is dropped."""
         ...
 
+    async def choose(self, thread: str, settings: ThreadSettings) -> bool:
+        """These choices over the older ones of the thread. False: there is no such thread."""
+        ...
+
+    async def forget(self, thread: str) -> bool:
+        """Deletes everything that was said and done in the thread. Its place, its numbers and what it cost stay, and the names of
+        its events, so that none counts twice. False: something in it still waits or runs, nothing was deleted."""
+        ...
+
     async def interrupt(self, claim: Claim, turn: str, closing: Closing, rest: Rest = no_rest) -> None:
         """Busy mode interrupt: the turn stops, its arrivals end as merged (their steps stay in the transcript), its ``rest`` is kept, the
         lease is given back."""

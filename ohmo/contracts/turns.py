@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from typing import Literal
 
 from channels.contract import Address
@@ -10,6 +10,9 @@ from channels.record import record
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import Report
 from ohmo.contracts.messages import Step
+
+Shelf = Literal["open", "pinned", "archived", "deleted"]
+"""Where the owner put a conversation in the list of the page; ``deleted``: nothing that was said in it is kept."""
 
 
 @record
@@ -21,11 +24,15 @@ class ThreadSettings:
     busy: Literal["queue", "steer", "interrupt", "collect"] | None = None
     workspace: str | None = None
     title: str | None = None
+    shelf: Shelf | None = None
 
     def over(self, older: ThreadSettings) -> ThreadSettings:
         """These choices, and the older ones where nothing was chosen now."""
-        chosen = {name: value for name in ("mode", "model", "busy", "workspace", "title") if (value := getattr(self, name)) is not None}
+        chosen = {name: value for name in _CHOICES if (value := getattr(self, name)) is not None}
         return replace(older, **chosen)
+
+
+_CHOICES = tuple(each.name for each in fields(ThreadSettings))
 
 
 @record

@@ -14,6 +14,7 @@ from ohmo.control.acting import Acting
 from ohmo.control.behind import Behind
 from ohmo.control.callers import IDLE, Callers, is_worth_a_line
 from ohmo.control.chat import Chat
+from ohmo.control.chats import Chats
 from ohmo.control.cron import CronRoutes
 from ohmo.control.grants import GrantRoutes
 from ohmo.control.guard import Guard
@@ -78,7 +79,8 @@ def _application(behind: Behind, callers: Callers) -> web.Application:
     application.add_routes(GrantRoutes(ports.approvals).routes())
     application.add_routes(HookRoutes(ports.hooks).routes() if ports.hooks is not None else [])
     application.add_routes(CronRoutes(ports.cron).routes() if ports.cron is not None else [])
-    application.add_routes(Chat(ports.reports, ports.browser, titles).routes())
+    application.add_routes(Chat(ports.reports, ports.browser, ports.keeping).routes())
+    application.add_routes(Chats(ports, titles).routes())
     application.add_routes(page.routes())
 
     async def close(_: web.Application) -> None:

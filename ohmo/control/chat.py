@@ -11,12 +11,12 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pydantic import Field
 
 from channels.contract import Attachment, Inbound
-from channels.web.client import Browser
+from channels.web.client import Browser, place
 from channels.web.files import plain_name
 from ohmo.contracts.reports import ArrivalInfo, Reports
-from ohmo.contracts.store import OutRow
-from ohmo.control.answers import Refusal, Wanted, answer, body_of, number
-from ohmo.control.titles import NOTICES, Titles
+from ohmo.contracts.store import OutRow, ThreadSettings
+from ohmo.control.answers import Refusal, Wanted, answer, body_of
+from ohmo.control.ports import Keeping
 from ohmo.sessions.said import LONGEST
 
 _INLINE = frozenset({".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}.items())
@@ -47,36 +47,18 @@ class Pressing(Wanted):
 
 
 class Chat:
-    def __init__(self, reports: Reports, browser: Browser | None, titles: Titles) -> None:
+    def __init__(self, reports: Reports, browser: Browser | None, keeping: Keeping) -> None:
         self._reports = reports
         self._browser = browser
-        self._titles = titles
+        self._keeping = keeping
 
     def routes(self) -> list[web.RouteDef]:
         return [
-            web.get("/api/v1/web/chats", self.chats),
             web.post("/api/v1/web/chats/{chat}/messages", self.say),
             web.post("/api/v1/web/chats/{chat}/answers", self.press),
             web.post("/api/v1/web/files", self.upload),
             web.get("/api/v1/web/files/{thread}/{seq:[0-9]{1,18}}/{index:[0-9]{1,3}}", self.download),
         ]
-
-    async def chats(self, request: web.Request) -> web.Response:
-        """Newest first, with the commands a person may type. ``notices``: nobody's conversation, a page does not begin there."""
-        infos = await self._reports.threads(limit=number(request, "limit", 100, 1000), channel="web")
-        chats = [
-            {
-                "chat": i.address.chat,
-                "thread": i.thread,
-                "title": await self._titles.of(i),
-                "last_at": i.last_at,
-                "state": i.state,
-                "notices": i.address.chat == NOTICES,
-            }
-            for i in infos
-        ]
-        browser = self._need()
-        return answer({"chats": chats, "commands": browser.commands, "max_file": browser.max_file, "max_text": LONGEST})
 
     async def say(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, Saying)
@@ -85,8 +67,17 @@ class Chat:
             raise Refusal(400, "text: say something, or attach a file")
         if len(wanted.text) > LONGEST:
             raise Refusal(400, f"text: a message holds {LONGEST} characters, this has {len(wanted.text)}; attach it as a file")
-        await self._need().say(request.match_info["chat"], wanted.text, wanted.key, attachments=attachments)
+        chat = request.match_info["chat"]
+        await self._bring_back(chat)
+        await self._need().say(chat, wanted.text, wanted.key, attachments=attachments)
         return answer({"key": wanted.key}, status=202)
+
+    async def _bring_back(self, chat: str) -> None:
+        """Where somebody speaks nothing is put away."""
+        thread = await self._reports.find_thread(place(chat))
+        info = None if thread is None else await self._reports.thread(thread)
+        if info is not None and info.settings.shelf in ("archived", "deleted"):
+            await self._keeping.choose(info.thread, ThreadSettings(shelf="open"))
 
     async def press(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, Pressing)

@@ -61,6 +61,13 @@ class Repair(Protocol):
     async def drop_post(self, id: str) -> bool: ...
 
 
+class Keeping(Protocol):
+    """Part of the store's own protocol."""
+
+    async def choose(self, thread: str, settings: ThreadSettings) -> bool: ...
+    async def forget(self, thread: str) -> bool: ...
+
+
 @record
 class Ports:
     """``publish_wake`` returns after the commit; with settings, they are the thread's before its turn starts. Raises Unavailable.
@@ -74,6 +81,7 @@ class Ports:
     approvals: Approvals
     people: People
     repair: Repair
+    keeping: Keeping
     parse_address: Callable[[str], Address]
     browser: Browser | None
     log: Path | None = None

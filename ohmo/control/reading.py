@@ -63,7 +63,8 @@ class Reading:
             infos = await Finding(self._reports, text).threads(wanted.limit, channel)
             return answer({"sessions": [await self._named(info) for info in infos], "next": None})
         infos = await self._reports.threads(limit=wanted.limit, channel=channel, after=wanted.after)
-        return answer({"sessions": [await self._named(info) for info in infos], "next": following(infos, wanted)})
+        shown = [await self._named(info) for info in infos if info.settings.shelf != "deleted"]
+        return answer({"sessions": shown, "next": following(infos, wanted)})
 
     async def session(self, request: web.Request) -> web.Response:
         """One session with its history after ``since``, or the last of it before ``before``; what its turns cost. ``next`` is the ``since`` of the

@@ -41,6 +41,10 @@ class Titles:
         began = await self._beginning(thread)
         return began.name if began.person == person else ""
 
+    def forget(self, thread: str) -> None:
+        """Its beginning was deleted."""
+        self._known.pop(thread, None)
+
     async def _beginning(self, thread: str) -> _Beginning:
         if thread not in self._known:
             try:

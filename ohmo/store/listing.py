@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ohmo.contracts.reports import ArrivalInfo, Spot, ThreadInfo
 from ohmo.contracts.store import OutRow
+from ohmo.contracts.turns import Shelf
 from ohmo.store.outbox import out_row
 from ohmo.store.reports import ARRIVAL, POST, THREAD, arrival_info, thread_info
 from ohmo.store.statements import Moment, Op, Row, Value
@@ -15,12 +16,24 @@ from ohmo.store.statements import Moment, Op, Row, Value
 GROUPS = {"waiting": 0, "taken": 1, "ended": 2}  # of arrivals, in the order they are listed
 
 
-def threads(at: Moment, limit: int, channel: str | None, after: Spot | None) -> Op[list[ThreadInfo]]:
+_SHELVED = ("pinned", "archived", "deleted")
+
+
+def _on(shelf: str) -> str:
+    """The settings are JSON without spaces, and a quote inside a title is escaped."""
+    return f"""t.settings LIKE '%"shelf":"{shelf}"%'"""
+
+
+def threads(at: Moment, limit: int, channel: str | None, after: Spot | None, shelf: Shelf | None = None) -> Op[list[ThreadInfo]]:
     """A thread nobody spoke in yet has no time and stands last on neither engine: there is none, a thread is made by its first arrival."""
     conditions, values = ["1 = 1"], list[Value]()
     if channel is not None:
         conditions.append("t.channel = ?")
         values.append(channel)
+    if shelf == "open":
+        conditions += [f"NOT {_on(other)}" for other in _SHELVED]
+    elif shelf is not None:
+        conditions.append(_on(shelf))
     if after is not None:
         conditions.append("(t.last_at < ? OR (t.last_at = ? AND t.thread > ?))")
         values += [after.at, after.at, after.id]

@@ -14,6 +14,7 @@ from ohmo.contracts.looking import TurnCost
 from ohmo.contracts.reports import ArrivalInfo, AuditReport, Counts, HistoryItem, Spot, StepInfo, ThreadInfo, spot_of
 from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, Lapsed, OutRow, PartState, PersonRow, PostRow, Ruling
 from ohmo.contracts.tool import Verdict
+from ohmo.contracts.turns import Shelf, ThreadSettings
 from ohmo.store.approvals import lapsed_in
 from ohmo.store.memory_spending import ModelSpending
 from ohmo.store.memory_tables import Letter, Question, Thread
@@ -223,6 +224,30 @@ class ModelOutbox(ModelApprovals):
 class MemoryStore(ModelOutbox, ModelSpending):
     """Implements ``Store`` and ``Reports``. One process, nothing is kept."""
 
+    async def choose(self, thread: str, settings: ThreadSettings) -> bool:
+        if (row := self.tables.threads.get(thread)) is None:
+            return False
+        with self.transaction():
+            self.change(thread, settings=settings.over(row.settings))
+            self.anything()
+        return True
+
+    async def forget(self, thread: str) -> bool:
+        row, tables = self.tables.threads.get(thread), self.tables
+        open_posts = any(p.row.thread == thread and p.ended_at is None for p in tables.posts.values())
+        waits = any(i.thread == thread and i.state != "ended" for i in tables.inbox.values())
+        if row is None or row.ready_at is not None or row.owner is not None or self.parked(thread) or waits or open_posts:
+            return False
+        with self.transaction() as tables:
+            tables.inbox = {key: i for key, i in tables.inbox.items() if i.thread != thread}
+            tables.posts = {key: p for key, p in tables.posts.items() if p.row.thread != thread}
+            tables.turns = {key: t for key, t in tables.turns.items() if t.thread != thread}
+            tables.steps = {key: s for key, s in tables.steps.items() if key[0] != thread}
+            tables.questions = {key: q for key, q in tables.questions.items() if q.thread != thread}
+            self.change(thread, settings=ThreadSettings(shelf="deleted"), session_seq=row.next_seq)
+            self.anything()
+        return True
+
     async def turn_cost(self, thread: str, turn: str) -> TurnCost:
         opened = self.tables.turns.get(turn)
         if opened is None:
@@ -308,8 +333,11 @@ class MemoryStore(ModelOutbox, ModelSpending):
             row.settings,
         )
 
-    async def threads(self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None) -> list[ThreadInfo]:
+    async def threads(
+        self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None, shelf: Shelf | None = None
+    ) -> list[ThreadInfo]:
         rows = [t for t in self.tables.threads.values() if channel in (None, t.address.channel) and t.last_at is not None]
+        rows = [t for t in rows if shelf in (None, t.settings.shelf or "open")]
         infos = sorted((self._thread_info(t) for t in rows), key=_place)
         return [info for info in infos if after is None or _place(info) > _order(after)][:limit]
 

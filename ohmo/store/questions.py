@@ -19,6 +19,7 @@ from ohmo.contracts.reports import (
     UsageTotal,
 )
 from ohmo.contracts.store import OutRow
+from ohmo.contracts.turns import Shelf
 from ohmo.store import listing, naming, reports
 from ohmo.store.sparing import Sparing
 from ohmo.store.statements import Driver
@@ -38,8 +39,10 @@ class SqlReports:
     async def _count_ended(self) -> reports.Depths:
         return await self._reader.read(lambda _: reports.counts_of_ended(), slow=True)
 
-    async def threads(self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None) -> list[ThreadInfo]:
-        return await self._reader.read(lambda at: listing.threads(at, limit, channel, after), slow=True)
+    async def threads(
+        self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None, shelf: Shelf | None = None
+    ) -> list[ThreadInfo]:
+        return await self._reader.read(lambda at: listing.threads(at, limit, channel, after, shelf), slow=True)
 
     async def thread(self, thread: str) -> ThreadInfo | None:
         return await self._reader.read(lambda at: reports.thread(at, thread))

@@ -148,6 +148,12 @@ class SqlStore(SqlReports, SqlJobs):
     async def reclaim(self, owner: str) -> int:
         return await self._driver.write(lambda _: threads.reclaim(owner))
 
+    async def choose(self, thread: str, settings: ThreadSettings) -> bool:
+        return await self._driver.write(lambda at: threads.choose(at, thread, settings), thread)
+
+    async def forget(self, thread: str) -> bool:
+        return await self._driver.write(lambda at: threads.forget(at, thread), thread)
+
     async def steps(self, thread: str, since: int) -> list[tuple[int, Step]]:
         """Steps from number ``since`` on."""
         return await self._driver.read(lambda _: steps.steps(thread, since))

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ohmo.contracts.errors import LeaseLost
-from ohmo.contracts.store import Claim
-from ohmo.store.codec import column, read_settings
+from ohmo.contracts.store import Claim, ThreadSettings
+from ohmo.store.codec import column, read_settings, write_settings
 from ohmo.store.numbers import WAITING, address_of, hold
-from ohmo.store.statements import Moment, Op
+from ohmo.store.statements import Moment, Op, Undo
 
 # Two statements: what is picked is locked first, then taken with the fresh row. Readiness is a column of that row, never a subquery.
 _PICK = """SELECT thread, owner FROM threads WHERE ready_at IS NOT NULL AND ready_at <= ? AND until <= ?
@@ -83,6 +83,33 @@ def reclaim(owner: str) -> Op[int]:
         yield _DIED, (thread,)
     yield "UPDATE leases SET until = 0 WHERE owner <> ?", (owner,)
     return len(rows)
+
+
+def choose(at: Moment, thread: str, settings: ThreadSettings) -> Op[bool]:
+    rows = yield "UPDATE threads SET settings = settings WHERE thread = ? RETURNING settings", (thread,)  # locks the row
+    if not rows:
+        return False
+    chosen = settings.over(read_settings(rows[0][0]))
+    yield "UPDATE threads SET settings = ? WHERE thread = ?", (write_settings(chosen), thread)
+    at.changed(thread)
+    return True
+
+
+_AT_REST = """SELECT 1 FROM threads t WHERE thread = ? AND ready_at IS NULL AND parked = 0 AND owner IS NULL
+AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.thread = t.thread AND i.ended_at IS NULL)
+AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.thread = t.thread AND o.ended_at IS NULL)"""
+
+
+def forget(at: Moment, thread: str) -> Op[bool]:
+    yield "UPDATE threads SET settings = settings WHERE thread = ? RETURNING thread", (thread,)  # locks the row
+    if not (yield _AT_REST, (thread,)):
+        raise Undo(False)
+    for table in ("approvals", "outbox", "steps", "turns", "inbox"):
+        yield f"DELETE FROM {table} WHERE thread = ?", (thread,)
+    deleted = write_settings(ThreadSettings(shelf="deleted"))
+    yield "UPDATE threads SET settings = ?, session_seq = next_seq WHERE thread = ?", (deleted, thread)
+    at.changed(thread)
+    return True
 
 
 def must_hold(one: Claim) -> Op[None]:

@@ -95,12 +95,13 @@ async def page(scene: Scene) -> AsyncIterator[Page]:
 async def test_every_place_is_one_click_away_and_says_what_it_is_when_empty(scene: Scene, page: Page) -> None:
     await page.goto(scene.doors.url or "")
     await page.wait_for_selector("#empty:not([hidden])")
+    await page.get_by_role("link", name="Operations").click()
     for name, words in (("Approvals", "Nothing waits for you"), ("Logs", "The log is empty"), ("Channels", "slack refuses bot_token")):
         await page.get_by_role("navigation", name="Main").get_by_role("link", name=name).click()
         await expect(page.locator("#board-title")).to_have_text(name)
         await expect(page.locator("#board-body")).to_contain_text(words)
         await expect(page.locator("#places a[aria-current]")).to_have_text(name)
-    await page.get_by_role("navigation", name="Main").get_by_role("link", name="Chat").click()
+    await page.get_by_role("navigation", name="Main").get_by_role("link", name="Chats").click()
     await expect(page.locator("#draft")).to_be_focused()
     await expect(page.locator("#board")).to_be_hidden()
 

@@ -56,11 +56,13 @@ const outbox = new Outbox(() => current?.drawWaiting());
 const following = new Following($("scroll"), $("to-end"));
 
 const chats = new Chats(
-  { list: $("chats"), title: $("title") },
+  { list: $("chats"), title: $("title"), find: $("find-chat"), shelf: $("shelf") },
   {
     here: () => current?.chat,
     read: ({ commands, max_file, max_text }) => Object.assign(composer, { known: commands, limit: max_file, longest: max_text }),
     turned: () => menu(false),
+    left: () => $("new-chat").click(),
+    toast,
   },
 );
 
@@ -91,7 +93,7 @@ function linkState(state) {
 }
 
 const places = new Places(
-  { ...boxes("chat", "board", "places"), title: $("board-title"), tools: $("board-tools"), body: $("board-body"), link: $("board-link") },
+  { ...boxes("chat", "board", "places", "recent"), title: $("board-title"), tools: $("board-tools"), body: $("board-body"), link: $("board-link") },
   {
     talk: (chat) => {
       if (current?.chat !== chat) {
@@ -111,7 +113,6 @@ const places = new Places(
       menu(false);
       chats.draw();
     },
-    newest: () => chats.rows.find((chat) => !chat.notices)?.chat,
     toast,
     counted: () => house.soon(),
     lost: known,
@@ -130,18 +131,31 @@ const house = new StatusBoard({
     if (before !== told.provider) drawEmpty();
     current?.stream.hurry();
     badges(told);
+    drawTitle();
   },
 });
 
 /** What waits for the owner, beside the places where it is dealt with. */
 function badges(told) {
+  const all = told.turns_parked + (told.asking ?? 0);
   const dead = (told.inbox.dead ?? 0) + (told.outbox.dead ?? 0);
-  for (const [id, number, words] of [["count-approvals", told.turns_parked, "waiting"], ["count-dead", dead, "dead letters"], ["count-people", told.asking ?? 0, "ask to be let in"]]) {
+  for (const [id, number, words] of [["count-all", all + dead, "waiting for you"], ["count-approvals", told.turns_parked, "waiting"], ["count-dead", dead, "dead letters"], ["count-people", told.asking ?? 0, "ask to be let in"]]) {
     $(id).hidden = number === 0;
     $(id).textContent = number > 99 ? "99+" : number ? String(number) : "";
     $(id).setAttribute("aria-label", `${number} ${words}`);
   }
 }
+
+let titled = "";
+/** What is open, and how much waits for the owner, in the tab. */
+function drawTitle() {
+  const waits = (status?.turns_parked ?? 0) + (status?.asking ?? 0);
+  document.title = `${waits ? `(${waits}) ` : ""}${titled ? `${titled} · ` : ""}ohmo`;
+}
+document.addEventListener("titled", (event) => {
+  titled = event.detail;
+  drawTitle();
+});
 
 // Menu, drawer, colours, keys.
 

@@ -70,7 +70,7 @@ export class Board {
 
   title(text) {
     this.titleBox.textContent = text;
-    document.title = `${text} · ohmo`;
+    document.dispatchEvent(new CustomEvent("titled", { detail: text }));
   }
 
   hear(kind, data) {

@@ -4,14 +4,33 @@ import { newKey } from "./outbox.js";
 
 const CHAT = /^[0-9A-Za-z:_-]{1,64}$/;
 
+const LAST = "ohmo.chat";
+
+/** Where the person was when the page was closed; storage may be switched off. */
+function lastChat() {
+  try {
+    return localStorage.getItem(LAST) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function keepChat(chat) {
+  try {
+    localStorage.setItem(LAST, chat);
+  } catch {
+    // then the page begins with an empty chat
+  }
+  return chat;
+}
+
 export class Places {
-  /** `boxes`: {chat, board, places, title, tools, body, link}; `talk(chat)` opens a chat, `leave()` closes the open one, `newest()` names the chat
-      to begin with, `toast(text)`, `counted()`: what waits for the owner changed, `lost()`: the line was cut. */
-  constructor(boxes, { talk, leave, newest, toast, counted, lost }) {
-    Object.assign(this, { boxes, talk, leave, newest, toast, counted, lost });
+  /** `boxes`: {chat, board, places, recent, title, tools, body, link}; `talk(chat)` opens a chat, `leave()` closes the open one, `toast(text)`, `counted()`: what waits for the owner changed, `lost()`: the line was cut. */
+  constructor(boxes, { talk, leave, toast, counted, lost }) {
+    Object.assign(this, { boxes, talk, leave, toast, counted, lost });
     this.board = null;
     this.loading = null;
-    this.last = undefined; // the chat one comes back to from the dashboard
+    this.last = lastChat(); // the one that one comes back to
   }
 
   /** ["threads", "ID"] of #/threads/ID; null: the chat is wanted. */
@@ -39,14 +58,16 @@ export class Places {
     this.board?.leave();
     this.boxes.board.hidden = true;
     this.boxes.chat.hidden = false;
+    this.boxes.places.hidden = true;
+    this.boxes.recent.hidden = false;
     this.mark("chat");
     const chat = this.chat();
     if (!chat || !CHAT.test(chat)) {
-      history.replaceState(null, "", `#chat=${this.last ?? this.newest() ?? `c${newKey(15)}`}`);
+      history.replaceState(null, "", `#chat=${this.last ?? `c${newKey(15)}`}`);
       this.turn();
       return;
     }
-    this.last = chat;
+    this.last = keepChat(chat);
     this.talk(chat);
   }
 
@@ -54,6 +75,8 @@ export class Places {
     this.leave();
     this.boxes.chat.hidden = true;
     this.boxes.board.hidden = false;
+    this.boxes.places.hidden = false;
+    this.boxes.recent.hidden = true;
     this.mark(path[0]);
     try {
       this.loading ??= import("./board.js");

@@ -40,7 +40,8 @@ async def pages(chromium: Browser) -> AsyncIterator[OpenPage]:
     errors: list[str] = []
 
     def heard(message: ConsoleMessage) -> None:
-        refused = "status of 400 (Bad Request)" in message.text  # Chromium's own note about a form that the house refused
+        # Chromium's own note about a form that the house refused
+        refused = "status of 400 (Bad Request)" in message.text or "status of 409 (Conflict)" in message.text
         if message.type in ("error", "warning") and "net::ERR_" not in message.text and not refused:
             errors.append(message.text)
 

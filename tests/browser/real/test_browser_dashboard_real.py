@@ -23,6 +23,9 @@ async def say(page: Page, text: str) -> None:
 
 
 async def go(page: Page, place: str) -> None:
+    operations = page.locator("#operations")
+    if await operations.is_visible():
+        await operations.click()
     await page.get_by_role("navigation", name="Main").get_by_role("link", name=place).click()
 
 
@@ -47,7 +50,7 @@ async def test_what_happens_in_the_chat_is_seen_asked_and_mended_in_the_dashboar
     await expect(page.locator("#board .cost")).to_contain_text("2 calls")
     assert notes.read_text() == "buy milk and bread\n"
 
-    await go(page, "Chat")
+    await go(page, "Chats")
     model.next(Turn(status=400, kind="invalid_request_error", message="this cannot be read"))
     await say(page, "the second question")
     await expect(page.locator("#transcript .agent").last).to_contain_text("this cannot be read")
@@ -57,7 +60,7 @@ async def test_what_happens_in_the_chat_is_seen_asked_and_mended_in_the_dashboar
     await lost.locator("summary").click()
     await expect(lost.locator(".why")).to_contain_text("It could not be answered")
     await lost.get_by_role("button", name="Try again").click()
-    await go(page, "Chat")
+    await go(page, "Chats")
     await expect(page.locator("#transcript .agent").last).to_contain_text("echo: the second question")
 
     await go(page, "Cron")

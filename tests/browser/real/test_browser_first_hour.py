@@ -103,7 +103,7 @@ async def test_tables_break_no_word_also_on_a_phone(model: ModelServer, page: Pa
 async def test_formulas_are_left_whole_and_money_is_money(model: ModelServer, page: Page) -> None:
     text = (
         r"Let \(a_1 * b_1 = \frac{1}{2}\) and $x_i^2 * y_i$ be. It costs $5 and *not* $6."
-        + "\n\n$$\n\\sum_{i=1}^n a_i * b_i\n= c_i\n$$\n\nend"
+        "\n\n$$\n\\sum_{i=1}^n a_i * b_i\n= c_i\n$$\n\nend"
     )
     model.next(Turn(text=text))
     await send(page, "a formula")

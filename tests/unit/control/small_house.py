@@ -34,6 +34,7 @@ from ohmo.contracts.reports import (
 from ohmo.contracts.status import ChannelStatus, HouseStatus, with_queues
 from ohmo.contracts.store import Accepted, Ask, Asked, Hint, OutRow, PartState, PersonRow, PostRow, ThreadSettings
 from ohmo.contracts.tool import Question
+from ohmo.contracts.turns import Shelf
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Doors, Place
@@ -55,6 +56,7 @@ class SmallHouse:
         self.keys: dict[str, Accepted] = {}
         self.wakes: list[tuple[Wake, ThreadSettings | None]] = []
         self.asked: dict[str, Asked] = {}
+        self.chosen: dict[str, ThreadSettings] = {}
         self.verdicts: list[tuple[str, str, str, str]] = []
         self.answers: list[Answer] = []
         self.persons: list[PersonRow] = []
@@ -81,8 +83,11 @@ class SmallHouse:
     async def counts(self, *, spare: bool = False) -> Counts:
         return self.counted or Counts({("web", "answered"): 3}, {("web", "sent"): 3}, None, 0, len(self.asked))
 
-    async def threads(self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None) -> list[ThreadInfo]:
+    async def threads(
+        self, *, limit: int = 100, channel: str | None = None, after: Spot | None = None, shelf: Shelf | None = None
+    ) -> list[ThreadInfo]:
         infos = [self._info(thread) for thread, address in self.addresses.items() if channel in (None, address.channel)]
+        infos = [info for info in infos if shelf in (None, info.settings.shelf or "open")]
         return _page(infos, limit, after)
 
     async def thread(self, thread: str) -> ThreadInfo | None:
@@ -135,7 +140,16 @@ class SmallHouse:
     def _info(self, thread: str) -> ThreadInfo:
         items = self.history_of.get(thread, [])
         last = T0 + timedelta(seconds=self._now(items)) if items else None
-        return ThreadInfo(thread, self.addresses[thread], "", None, 0, last, "idle", ThreadSettings())
+        chosen = self.chosen.get(thread, ThreadSettings())
+        return ThreadInfo(thread, self.addresses[thread], "", chosen.title, 0, last, "idle", chosen)
+
+    async def choose(self, thread: str, settings: ThreadSettings) -> bool:
+        self.chosen[thread] = settings.over(self.chosen.get(thread, ThreadSettings()))
+        return thread in self.addresses
+
+    async def forget(self, thread: str) -> bool:
+        self.history_of[thread] = []
+        return await self.choose(thread, ThreadSettings(shelf="deleted"))
 
     def _now(self, items: list[HistoryItem]) -> int:
         return sum(len(i) for i in self.history_of.values()) if items else 0
@@ -390,7 +404,7 @@ class SmallHouse:
 
     def ports(self) -> Ports:
         return Ports(
-            self, self.status, self, self.publish_wake, self, self, self, parse_address, self.web.browser, self.log, hooks=self.hooks
+            self, self.status, self, self.publish_wake, self, self, self, self, parse_address, self.web.browser, self.log, hooks=self.hooks
         )
 
     @asynccontextmanager

@@ -1,0 +1,100 @@
+"""The list of the browser's conversations: what they are called, and where the owner put them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from aiohttp import web
+from pydantic import Field
+
+from channels.web.client import place
+from ohmo.contracts.reports import ThreadInfo
+from ohmo.contracts.turns import ThreadSettings
+from ohmo.control.answers import Refusal, Wanted, answer, body_of, one_of
+from ohmo.control.finding import Finding
+from ohmo.control.paging import following, wish, words_in
+from ohmo.control.ports import Ports
+from ohmo.control.titles import NOTICES, Titles
+from ohmo.sessions.said import LONGEST
+
+_PINNED = 200  # conversations that can stand above the others
+
+
+class Placing(Wanted):
+    """What is left out stays as it is. An empty title: called by its first words again."""
+
+    title: str | None = Field(default=None, max_length=200)
+    shelf: Literal["open", "pinned", "archived"] | None = None
+
+
+class Chats:
+    def __init__(self, ports: Ports, titles: Titles) -> None:
+        self._ports = ports
+        self._titles = titles
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/v1/web/chats", self.chats),
+            web.post("/api/v1/web/chats/{chat}", self.put),
+            web.post("/api/v1/web/chats/{chat}/delete", self.delete),
+        ]
+
+    async def chats(self, request: web.Request) -> web.Response:
+        """Newest first, the pinned ones above them on the first page, or the archived ones (``shelf``); with ``text`` those in which
+        these words were said. ``next`` as everywhere; beside them what a page must know to write."""
+        browser = self._ports.browser
+        if browser is None:
+            raise Refusal(404, "the browser chat is switched off (channels.web.enabled)")
+        wanted, shelf = wish(request), one_of(request, "shelf", ("open", "archived"))
+        reports, above, mark = self._ports.reports, list[ThreadInfo](), None
+        if text := words_in(request):
+            infos = [info for info in await Finding(reports, text).threads(wanted.limit, "web") if info.settings.shelf != "deleted"]
+        elif shelf == "archived":
+            infos = await reports.threads(limit=wanted.limit, channel="web", after=wanted.after, shelf="archived")
+            mark = following(infos, wanted)
+        else:
+            if wanted.after is None:
+                above = await reports.threads(limit=_PINNED, channel="web", shelf="pinned")
+            infos = await reports.threads(limit=wanted.limit, channel="web", after=wanted.after, shelf="open")
+            mark = following(infos, wanted)
+        chats = [await self._shown(info) for info in (*above, *infos)]
+        return answer({"chats": chats, "next": mark, "commands": browser.commands, "max_file": browser.max_file, "max_text": LONGEST})
+
+    async def _shown(self, info: ThreadInfo) -> Mapping[str, object]:
+        title = await self._titles.of(info)
+        shelf = info.settings.shelf or "open"
+        return {
+            "chat": info.address.chat,
+            "thread": info.thread,
+            "title": title,
+            "last_at": info.last_at,
+            "state": info.state,
+            "shelf": shelf,
+            "notices": info.address.chat == NOTICES,
+        }
+
+    async def put(self, request: web.Request) -> web.Response:
+        """Renames it, pins it, archives it, or takes it back among the others."""
+        wanted = await body_of(request, Placing)
+        title = None if wanted.title is None else " ".join(wanted.title.split())
+        if not await self._ports.keeping.choose(await self._thread(request), ThreadSettings(title=title, shelf=wanted.shelf)):
+            raise Refusal(404, _NOWHERE)
+        return answer({"ok": True})
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """Everything said in it goes for good; what it cost stays in the books."""
+        thread = await self._thread(request)
+        if not await self._ports.keeping.forget(thread):
+            raise Refusal(409, "something still runs or waits in this conversation; stop it first, then delete it")
+        self._titles.forget(thread)
+        return answer({"ok": True})
+
+    async def _thread(self, request: web.Request) -> str:
+        thread = await self._ports.reports.find_thread(place(request.match_info["chat"]))
+        if thread is None:
+            raise Refusal(404, _NOWHERE)
+        return thread
+
+
+_NOWHERE = "there is no such conversation"
