@@ -99,7 +99,7 @@ const places = new Places(
       if (current?.chat !== chat) {
         current?.close();
         $("empty").hidden = true;
-        current = new Conversation(chat, { boxes: boxes("earlier", "transcript", "now", "waiting", "empty", "stop"), outbox, following, toast, link: linkState, lost: known, listed: () => (chats.refresh(), house.soon()), settled: drawEmpty });
+        current = new Conversation(chat, { boxes: boxes("earlier", "transcript", "now", "waiting", "empty", "stop"), outbox, following, toast, link: linkState, lost: known, listed: () => (chats.refresh(), house.soon()), settled: drawEmpty, edit: (entry) => composer.edit(entry) });
         composer.turnTo(chat);
       }
       chats.draw();

@@ -1,5 +1,6 @@
 // The list of this browser's conversations in the side bar: all of them by scrolling, pinned ones first; looked for, renamed, pinned, put away and deleted here.
 
+import { save } from "./export.js";
 import { Menu } from "./menu.js";
 import { Paged } from "./paged.js";
 import { icon, search, sure } from "./pieces.js";
@@ -93,6 +94,7 @@ export class Chats {
       ["Rename", () => this.rename(chat, row)],
       ...(back ? [] : [chat.shelf === "pinned" ? ["Unpin", put({ shelf: "open" }, "unpinned")] : ["Pin", put({ shelf: "pinned" }, "pinned")]]),
       back ? ["Take back from the archive", put({ shelf: "open" }, "back among the others")] : ["Archive", put({ shelf: "archived" }, "archived")],
+      ["Export as Markdown", () => save(chat.thread, chat.title || "New chat").catch((error) => this.toast(error.message))],
       ["Delete", () => this.delete(chat), "danger"],
     ];
   }

@@ -61,6 +61,18 @@ export class Composer {
     this.typed();
   }
 
+  /** What was said before, to be changed and sent anew; what stands in the box already stays behind it. */
+  edit({ text, files }) {
+    this.draft.value = [text, this.draft.value].filter(Boolean).join("\n\n");
+    for (const { ref, name, media_type, size } of files) {
+      if (this.files.length < MOST_FILES) this.files.push({ file: { name }, state: "here", attachment: { ref, name, media_type, size } });
+    }
+    this.drawFiles();
+    this.typed();
+    this.draft.focus();
+    this.draft.setSelectionRange(text.length, text.length);
+  }
+
   typed() {
     keep(this.chat, this.draft.value);
     this.draft.style.height = "auto";

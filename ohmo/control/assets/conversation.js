@@ -1,5 +1,6 @@
 // One conversation: shown as the store has it, with what happens live below it.
 
+import { actions } from "./actions.js";
 import { Cards } from "./cards.js";
 import { Doing } from "./doing.js";
 import { Fold } from "./fold.js";
@@ -7,14 +8,14 @@ import { body, icon, node, Transcript } from "./transcript.js";
 import { call, Stream } from "./wire.js";
 
 export class Conversation {
-  /** `page`: {boxes: {earlier, transcript, now, waiting, empty, stop}, outbox, following, toast(text), link(state), lost(), listed(), settled()}. */
+  /** `page`: {boxes: {earlier, transcript, now, waiting, empty, stop}, outbox, following, toast(text), link(state), lost(), listed(), settled(), edit(entry)}. */
   constructor(chat, page) {
     this.chat = chat;
     this.page = page;
     this.boxes = page.boxes;
     this.fold = new Fold();
     this.cards = new Cards(page.outbox, chat, page.toast, (entry) => this.redraw(entry));
-    this.transcript = new Transcript(this.boxes.transcript, this.cards);
+    this.transcript = new Transcript(this.boxes.transcript, this.cards, { actions: (entry) => actions(entry, { again: (one) => this.again(one), edit: page.edit }) });
     this.thread = null;
     this.turn = "";
     this.doing = new Doing();
@@ -150,6 +151,15 @@ export class Conversation {
     }
     if (first && this.loaded) this.page.listed();
     this.boxes.empty.hidden = true;
+  }
+
+  /** What a person said, or what it was that the agent answered, is said once more; its files go along. */
+  again(entry) {
+    const before = this.fold.entries.slice(0, this.fold.entries.indexOf(entry) + 1);
+    const said = before.findLast((one) => one.kind === "person" && !one.origin && !one.gone);
+    if (!said) return this.page.toast("What this answers is not shown here; scroll up to it");
+    this.page.outbox.say(this.chat, said.text, said.files.map(({ ref, name, media_type, size }) => ({ ref, name, media_type, size })));
+    this.page.following.toEnd();
   }
 
   /** Soon, once: which questions are open? */

@@ -27,12 +27,13 @@ const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
 const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
 
 export class Transcript {
-  /** `linked`: attachments can be fetched here; `states`: say of each post whether it arrived. */
-  constructor(box, cards, { linked = true, states = false } = {}) {
+  /** `linked`: attachments can be fetched here; `states`: say of each post whether it arrived; `actions(entry)`: what stands below a message. */
+  constructor(box, cards, { linked = true, states = false, actions = () => null } = {}) {
     this.box = box;
     this.cards = cards;
     this.linked = linked;
     this.states = states;
+    this.actions = actions;
     this.nodes = new Map();
     this.drawn = new Map(); // entry id -> what its element shows
     this.shownDay = "";
@@ -99,7 +100,7 @@ export class Transcript {
   draw(entry) {
     switch (entry.kind) {
       case "person":
-        return person(entry, this.linked);
+        return person(entry, this.linked, this.actions(entry));
       case "agent":
         return this.agent(entry);
       case "tool":
@@ -123,6 +124,8 @@ export class Transcript {
     else if (this.states && (entry.state === "ready" || entry.state === "sending")) inner.append(node("p", "muted", entry.why ? `on its way; the last try failed: ${entry.why}` : "on its way"));
     const controls = this.cards.controls(entry);
     if (controls) inner.append(controls);
+    const row = card ? null : this.actions(entry);
+    if (row) inner.append(row);
     made.append(stamp(entry));
     return made;
   }
@@ -142,7 +145,7 @@ function plain(text) {
   return Object.assign(node("p", "plain", text), { dir: "auto" });
 }
 
-function person(entry, linked) {
+function person(entry, linked, actions) {
   const made = node("article", `turn person${entry.command ? " command" : ""}`);
   made.setAttribute("aria-label", "You");
   const bubble = node("div", "bubble");
@@ -150,6 +153,7 @@ function person(entry, linked) {
   if (entry.text) bubble.append(plain(entry.text));
   if (entry.files?.length) bubble.append(files(entry, entry.files.map((file) => file.name), linked));
   made.append(bubble, stamp(entry));
+  if (actions) made.append(actions);
   if (entry.refused) made.append(node("p", "refused", entry.refused));
   return made;
 }

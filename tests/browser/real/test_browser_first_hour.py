@@ -128,3 +128,47 @@ async def test_code_has_colours_and_stays_the_same_text(model: ModelServer, page
     light = await page.evaluate(colours)
     await page.emulate_media(color_scheme="dark")
     assert await page.evaluate(colours) != light
+
+
+async def test_a_message_is_copied_asked_again_edited_and_the_whole_exported(model: ModelServer, page: Page, tmp_path: Path) -> None:
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    (tmp_path / "plan.txt").write_text("the plan")
+    await page.set_input_files("#file", tmp_path / "plan.txt")
+    await expect(page.locator("#attached li.here")).to_have_count(1)
+    model.next(Turn(text="The **first** answer."))
+    await send(page, "what is the plan")
+    answers = page.locator("#transcript .turn.agent")
+    await expect(answers).to_have_count(1)
+    await answers.first.hover()
+    await answers.first.get_by_role("button", name="Copy this message").click()
+    assert await page.evaluate("navigator.clipboard.readText()") == "The **first** answer."
+
+    model.next(Turn(text="The second answer."))
+    await answers.first.get_by_role("button", name="Ask again").click()
+    await expect(answers.last.locator(".md")).to_have_text("The second answer.")
+    asked = page.locator("#transcript .turn.person")
+    await expect(asked).to_have_count(2)
+    await expect(asked.last.locator("a.file")).to_have_text("plan.txt")  # with its file
+
+    await asked.first.hover()
+    await asked.first.get_by_role("button", name="Edit and send anew").click()
+    await expect(page.locator("#draft")).to_have_value("what is the plan")
+    await expect(page.locator("#draft")).to_be_focused()
+    await expect(page.locator("#attached li.here")).to_contain_text("plan.txt")
+    await page.keyboard.type(" for today")
+    model.next(Turn(text="The third answer."))
+    await page.keyboard.press("Enter")
+    await expect(answers.last.locator(".md")).to_have_text("The third answer.")
+    await expect(asked.last.locator(".plain")).to_have_text("what is the plan for today")
+
+    await page.locator("#chats li").first.hover()
+    await page.get_by_role("button", name="More about what is the plan").click()
+    async with page.expect_download() as download:
+        await page.get_by_role("menuitem", name="Export as Markdown").click()
+    saved = await download.value
+    assert saved.suggested_filename == "what is the plan.md"
+    text = Path(await saved.path()).read_text(encoding="utf-8")
+    assert text.startswith("# what is the plan\n\n## You, ")
+    assert text.count("- file: plan.txt") == 3
+    places = [text.index(words) for words in ("The **first** answer.", "The second answer.", "for today", "The third answer.")]
+    assert places == sorted(places)

@@ -1,0 +1,25 @@
+// What can be done with one message: copy it, ask again, edit and send it anew.
+
+import { copy, icon } from "./pieces.js";
+import { node } from "./transcript.js";
+
+function action(name, label, act) {
+  const made = node("button", "icon tiny", icon(name));
+  made.type = "button";
+  made.title = label;
+  made.setAttribute("aria-label", label);
+  made.addEventListener("click", act);
+  return made;
+}
+
+/** The row of buttons below `entry`, or null. `again(entry)`: sends what it is, or what it answers, once more; `edit(entry)`: into the message box. */
+export function actions(entry, { again, edit }) {
+  const box = node("div", "actions");
+  if (entry.text) box.append(copy(entry.text, "Copy this message"));
+  const own = entry.kind === "person" && !entry.origin;
+  if (own) box.append(action("pen", "Edit and send anew", () => edit(entry)));
+  if (own || (entry.kind === "agent" && !entry.notice)) box.append(action("retry", own ? "Send again" : "Ask again", () => again(entry)));
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", "Actions");
+  return box.childElementCount ? box : null;
+}
