@@ -150,7 +150,7 @@ async def build_house(
         reports=store, pool=pool, board=board, provider=model.explanation, model=model.model, started=seams.clock(),
         warnings=lambda: (*warnings, *wired.broken, *memorywatch.warnings), cron=clockwork.scheduler.report, limit=config.budgets.day,
         away=lambda: store.pulse.away, today=Sparing(lambda: store.usage(days=1)),
-        people=Sparing(store.people), clock=seams.clock,
+        people=Sparing(store.people), clock=seams.clock, mode=config.permissions.mode, models=model.models,
     )  # fmt: skip
     desk = HouseDesk(
         store=store, reports=store, house=truth, turn_of=pool.running_turn, known=known, clock=clockwork.desk, configured=model.models

@@ -33,6 +33,8 @@ class Truth:
     today: Callable[[], Awaitable[Sequence[UsageTotal]]]
     people: Callable[[], Awaitable[Sequence[PersonRow]]]
     clock: Clock
+    mode: str
+    models: tuple[str, ...]
     ready: bool = field(default=False)
 
     async def _today(self) -> Mapping[str, int | float | None]:
@@ -66,4 +68,5 @@ class Truth:
             ready=self.ready and not away, version=ohmo.__version__, started=self.started, provider=self.provider, model=self.model,
             channels=with_queues(self.board.report(), counts), inbox=inbox, outbox=outbox, oldest_waiting=counts.oldest_waiting, turns_running=self.pool.running,
             turns_parked=counts.turns_parked, cron=self.cron(), budget={"day": await self._today()}, warnings=warnings, asking=await self._asking(),
+            mode=self.mode, models=self.models,
         )  # fmt: skip

@@ -64,3 +64,5 @@ class HouseStatus:
     budget: Mapping[str, Mapping[str, int | float | None]]  # "day": usd and tokens spent, usd_limit and tokens_limit or None
     warnings: tuple[str, ...] = ()
     asking: int = 0
+    mode: str = "default"  # of a conversation that chose none
+    models: tuple[str, ...] = ()  # small to large

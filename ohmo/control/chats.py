@@ -8,6 +8,7 @@ from typing import Literal
 from aiohttp import web
 from pydantic import Field
 
+from channels.contract import Inbound
 from channels.web.client import place
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.turns import ThreadSettings
@@ -15,9 +16,11 @@ from ohmo.control.answers import Refusal, Wanted, answer, body_of, one_of
 from ohmo.control.finding import Finding
 from ohmo.control.paging import following, wish, words_in
 from ohmo.control.ports import Ports
+from ohmo.control.reading import first_day
 from ohmo.control.titles import NOTICES, Titles
 from ohmo.sessions.said import LONGEST
 
+_WAITING = 200  # of the whole house
 _PINNED = 200  # conversations that can stand above the others
 
 
@@ -28,6 +31,12 @@ class Placing(Wanted):
     shelf: Literal["open", "pinned", "archived"] | None = None
 
 
+class Editing(Wanted):
+    message: str = Field(max_length=64)
+    text: str | None = Field(default=None, max_length=LONGEST)
+    key: str
+
+
 class Chats:
     def __init__(self, ports: Ports, titles: Titles) -> None:
         self._ports = ports
@@ -36,7 +45,9 @@ class Chats:
     def routes(self) -> list[web.RouteDef]:
         return [
             web.get("/api/v1/web/chats", self.chats),
+            web.get("/api/v1/web/chats/{chat}", self.terms),
             web.post("/api/v1/web/chats/{chat}", self.put),
+            web.post("/api/v1/web/chats/{chat}/edits", self.edit),
             web.post("/api/v1/web/chats/{chat}/delete", self.delete),
         ]
 
@@ -73,6 +84,34 @@ class Chats:
             "shelf": shelf,
             "notices": info.address.chat == NOTICES,
         }
+
+    async def terms(self, request: web.Request) -> web.Response:
+        """What holds in it: model and mode, chosen or not, what it cost (``micro_usd``, ``tokens``), and which messages still ``wait``."""
+        reports, status = self._ports.reports, await self._ports.status()
+        thread = await reports.find_thread(place(request.match_info["chat"]))
+        info = None if thread is None else await reports.thread(thread)
+        settings = ThreadSettings() if info is None else info.settings
+        began = [] if info is None else await reports.history(info.thread, limit=1)
+        spent = [] if info is None or not began else await reports.thread_usage(info.thread, since=first_day(began))
+        waiting = [] if info is None else await reports.inbox(state="waiting", limit=_WAITING)
+        return answer(
+            {
+                "model": settings.model or status.model,
+                "mode": settings.mode or status.mode,
+                "models": status.models,
+                "micro_usd": sum(one.micro_usd for one in spent),
+                "tokens": sum(one.tokens for one in spent),
+                "wait": [one.arrival.message for one in waiting if one.thread == thread and isinstance(one.arrival, Inbound)],
+            }
+        )
+
+    async def edit(self, request: web.Request) -> web.Response:
+        """What the person said says something else now (null: nothing, it is taken back), as long as it waits."""
+        wanted, browser = await body_of(request, Editing), self._ports.browser
+        if browser is None:
+            raise Refusal(404, "the browser chat is switched off (channels.web.enabled)")
+        await browser.edit(request.match_info["chat"], wanted.message, wanted.text, wanted.key)
+        return answer({"key": wanted.key}, status=202)
 
     async def put(self, request: web.Request) -> web.Response:
         """Renames it, pins it, archives it, or takes it back among the others."""

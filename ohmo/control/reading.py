@@ -77,7 +77,7 @@ class Reading:
         before = number(request, "before", _MOST, _MOST) if "before" in request.query else None
         items = await self._reports.history(thread, since=number(request, "since", 0, _MOST), limit=limit, before=before)
         full = bool(items) and len(items) == limit
-        spent = await self._reports.thread_usage(thread, since=_first_day(items)) if items else []
+        spent = await self._reports.thread_usage(thread, since=first_day(items)) if items else []
         return answer(
             {
                 "session": await self._named(info),
@@ -186,7 +186,7 @@ def _channel(label: str, channel: ChannelStatus) -> Mapping[str, object]:
     }
 
 
-def _first_day(items: Sequence[HistoryItem]) -> datetime:
+def first_day(items: Sequence[HistoryItem]) -> datetime:
     """Nothing on the page was spent before. A message may carry an older time of its platform, so when it was stored counts."""
     first = items[0]
     match first:

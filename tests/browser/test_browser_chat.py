@@ -13,6 +13,7 @@ from playwright.async_api import Browser, Page, expect
 from channels.contract import Choice, Inbound
 from channels.web.client import place
 from ohmo.contracts.events import ToolStarted, TurnEnded, TurnStarted
+from ohmo.contracts.store import ThreadSettings
 from ohmo.contracts.tool import Question
 from ohmo.control.server import Doors
 from tests.browser.line import Line
@@ -242,6 +243,18 @@ async def test_several_conversations_keep_their_own_words(house: SmallHouse, pag
     await expect(page.locator("#chats a")).to_have_count(2)
     await page.locator("#chats a", has_text="first talk").click()
     await expect(page.locator("#transcript .bubble")).to_have_text("first talk")
+
+
+async def test_full_auto_is_seen_at_a_glance_in_both_schemes(house: SmallHouse, page: Page) -> None:
+    answering(house, "done")
+    await send(page, "first")
+    await expect(page.locator("#terms")).to_contain_text("Asks")
+    await house.choose(next(iter(house.addresses)), ThreadSettings(mode="full_auto"))
+    await page.reload()
+    await expect(page.get_by_role("button", name="Mode: Full auto")).to_be_visible()
+    for scheme, red in (("light", "rgb(184, 72, 61)"), ("dark", "rgb(224, 132, 120)")):
+        await page.emulate_media(color_scheme=scheme)  # pyright: ignore[reportArgumentType]
+        await expect(page.locator(".box")).to_have_css("border-top-color", red)
 
 
 async def test_a_file_goes_up_with_its_message(house: SmallHouse, page: Page, tmp_path: Path) -> None:

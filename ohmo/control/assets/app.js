@@ -8,6 +8,7 @@ import { Keyboard } from "./keyboard.js";
 import { newKey, Outbox } from "./outbox.js";
 import { Places } from "./places.js";
 import { StatusBoard } from "./status.js";
+import { Terms } from "./terms.js";
 import { welcome } from "./welcome.js";
 import { call } from "./wire.js";
 
@@ -75,6 +76,8 @@ const composer = new Composer(boxes("draft", "send", "stop", "attach", "file", "
   toast,
 });
 
+const terms = new Terms(boxes("terms", "composer"), (line) => outbox.say(current.chat, line));
+
 function drawEmpty() {
   const empty = $("empty");
   empty.hidden = !current?.loaded || current.fold.entries.length > 0 || outbox.of(current.chat).length > 0;
@@ -99,8 +102,10 @@ const places = new Places(
       if (current?.chat !== chat) {
         current?.close();
         $("empty").hidden = true;
-        current = new Conversation(chat, { boxes: boxes("earlier", "transcript", "now", "waiting", "empty", "stop"), outbox, following, toast, link: linkState, lost: known, listed: () => (chats.refresh(), house.soon()), settled: drawEmpty, edit: (entry) => composer.edit(entry) });
+        current = new Conversation(chat, { boxes: boxes("earlier", "transcript", "now", "waiting", "empty", "stop"), outbox, following, toast, link: linkState, lost: known, listed: () => (chats.refresh(), house.soon()), stirred: () => terms.soon(), settled: drawEmpty, edit: (entry) => composer.edit(entry) });
         composer.turnTo(chat);
+        const talk = current;
+        terms.turnTo(chat, (wait) => talk.queue(wait));
       }
       chats.draw();
       menu(false);

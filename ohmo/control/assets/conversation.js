@@ -8,20 +8,21 @@ import { body, icon, node, Transcript } from "./transcript.js";
 import { call, Stream } from "./wire.js";
 
 export class Conversation {
-  /** `page`: {boxes: {earlier, transcript, now, waiting, empty, stop}, outbox, following, toast(text), link(state), lost(), listed(), settled(), edit(entry)}. */
+  /** `page`: {boxes: {earlier, transcript, now, waiting, empty, stop}, outbox, following, toast(text), link(state), lost(), listed(), stirred(), settled(), edit(entry)}. */
   constructor(chat, page) {
     this.chat = chat;
     this.page = page;
     this.boxes = page.boxes;
     this.fold = new Fold();
     this.cards = new Cards(page.outbox, chat, page.toast, (entry) => this.redraw(entry));
-    this.transcript = new Transcript(this.boxes.transcript, this.cards, { actions: (entry) => actions(entry, { again: (one) => this.again(one), edit: page.edit }) });
+    this.transcript = new Transcript(this.boxes.transcript, this.cards, { actions: (entry) => actions(entry, { again: (one) => this.again(one), edit: page.edit, takeBack: (one) => this.takeBack(one), steer: (one) => this.steer(one) }) });
     this.thread = null;
     this.turn = "";
     this.doing = new Doing();
     this.preview = "";
     this.stale = "";
     this.asides = [];
+    this.queued = new Set(); // keys of messages that wait for their turn
     this.lines = [];
     this.typing = false;
     this.loaded = false;
@@ -53,6 +54,7 @@ export class Conversation {
         break;
       case "ready":
         this.loaded = true;
+        this.queue(this.queued); // it was heard before what it is about
         this.drawNow();
         this.page.settled();
         if (!this.settled) {
@@ -83,8 +85,10 @@ export class Conversation {
         break;
       case "turn_started":
         this.turn = data.turn;
+        this.page.stirred();
         break;
       case "turn_ended":
+        this.page.stirred();
         Object.assign(this, { turn: "", stale: this.preview, typing: false });
         this.asides = this.asides.filter((aside) => aside.turn !== data.turn);
         if (this.thread) this.cards.refresh(this.thread).catch(() => {});
@@ -139,7 +143,9 @@ export class Conversation {
   item(item) {
     const first = this.thread === null;
     this.thread = item.thread;
+    if (this.loaded && item.type !== "out_row") this.page.stirred();
     const changed = this.fold.take(item);
+    for (const entry of changed) if (this.queued.has(entry.message)) entry.waits = true;
     this.transcript.show(changed);
     for (const entry of changed) {
       if (entry.message) this.page.outbox.seen(entry.message);
@@ -160,6 +166,28 @@ export class Conversation {
     if (!said) return this.page.toast("What this answers is not shown here; scroll up to it");
     this.page.outbox.say(this.chat, said.text, said.files.map(({ ref, name, media_type, size }) => ({ ref, name, media_type, size })));
     this.page.following.toEnd();
+  }
+
+  /** These messages wait for their turn: they are shown so, can be taken back, or be read in the running one. */
+  queue(wait) {
+    this.queued = wait;
+    const entries = this.fold.entries.filter((entry) => entry.message && (entry.waits ?? false) !== wait.has(entry.message));
+    for (const entry of entries) entry.waits = wait.has(entry.message);
+    if (!entries.length) return;
+    const stick = this.page.following.there();
+    this.transcript.show(entries);
+    if (stick) this.page.following.toEnd();
+  }
+
+  takeBack(entry) {
+    this.page.outbox.edit(this.chat, entry.message, null);
+    entry.gone = true;
+    this.transcript.show([entry]);
+  }
+
+  steer(entry) {
+    this.takeBack(entry);
+    this.page.outbox.say(this.chat, `/steer ${entry.text}`);
   }
 
   /** Soon, once: which questions are open? */

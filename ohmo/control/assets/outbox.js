@@ -50,6 +50,11 @@ export class Outbox {
     return this.put({ chat, kind: "answers", key: newKey(), body: { message, choice } });
   }
 
+  /** What was said says something else now; null: it is taken back. */
+  edit(chat, message, text) {
+    return this.put({ chat, kind: "edits", key: newKey(), body: { message, text } });
+  }
+
   put(entry) {
     this.write([...this.entries(), entry]);
     this.changed();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.real.daemon import Daemon
 from tests.browser.real.test_browser_on_the_real_house import send
-from tests.platforms.model.script import Turn
+from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer
 
 pytestmark = [
@@ -172,3 +173,45 @@ async def test_a_message_is_copied_asked_again_edited_and_the_whole_exported(mod
     assert text.count("- file: plan.txt") == 3
     places = [text.index(words) for words in ("The **first** answer.", "The second answer.", "for today", "The third answer.")]
     assert places == sorted(places)
+
+
+async def test_the_message_box_says_model_mode_and_cost(model: ModelServer, page: Page) -> None:
+    terms = page.locator("#terms")
+    await expect(terms.get_by_role("button", name="Model: claude-sonnet-4-5")).to_be_visible()
+    await expect(terms.get_by_role("button", name="Mode: Asks")).to_be_visible()
+    await send(page, "what does it cost")
+    await expect(terms.locator(".cost-now")).to_have_text(re.compile(r"^\$0\.\d+ · [\d.]+K? tokens$"))
+    await terms.get_by_role("button", name="Mode: Asks").click()
+    await page.get_by_role("menuitem", name="Plan only: changes nothing").click()
+    await expect(terms.get_by_role("button", name="Mode: Plan only")).to_be_visible()
+    model.next(Turn(text="I write.", calls=(Call("Write", {"file_path": "x.txt", "content": "x"}),)), Turn(text="Not written."))
+    await send(page, "write a file")
+    await expect(page.locator("#transcript .agent .md").last).to_have_text("Not written.")
+    await page.reload()  # it is kept by the house
+    await expect(terms.get_by_role("button", name="Mode: Plan only")).to_be_visible()
+    await page.get_by_role("button", name="New chat").click()
+    await expect(terms.get_by_role("button", name="Mode: Asks")).to_be_visible()
+
+
+async def test_what_waits_its_turn_is_shown_so_taken_back_or_read_now(model: ModelServer, page: Page) -> None:
+    held = Turn(text="one two three", hold=3)
+    model.next(held)
+    await send(page, "begin")
+    await expect(page.locator("#stop")).to_be_visible()
+    for words in ("never mind", "hurry up", "and then this"):
+        await send(page, words)
+    waits = page.locator("#transcript .turn.person", has=page.locator(".actions.shown"))
+    await expect(waits).to_have_count(3)
+    await expect(waits.first).to_contain_text("waits its turn")
+    await page.reload()
+    await expect(waits).to_have_count(3)
+    await waits.filter(has_text="never mind").get_by_role("button", name="Take back").click()
+    await waits.filter(has_text="hurry up").get_by_role("button", name="Read it now").click()
+    await expect(page.locator("#transcript .bubble").filter(has_text="/steer hurry up")).to_be_visible()
+    model.go.set()
+    await expect(page.locator("#transcript .agent .md").last).to_contain_text("and then this")
+    await expect(waits).to_have_count(0)
+    told = "".join(str(asked.body) for asked in model.asked)
+    assert "never mind" not in told
+    assert "hurry up" in told
+    await expect(page.get_by_text("never mind")).to_have_count(0)
