@@ -6,6 +6,7 @@ import { Conversation } from "./conversation.js";
 import { Following } from "./following.js";
 import { Keyboard } from "./keyboard.js";
 import { newKey, Outbox } from "./outbox.js";
+import { Notifier } from "./notify.js";
 import { Places } from "./places.js";
 import { StatusBoard } from "./status.js";
 import { Terms } from "./terms.js";
@@ -102,7 +103,7 @@ const places = new Places(
       if (current?.chat !== chat) {
         current?.close();
         $("empty").hidden = true;
-        current = new Conversation(chat, { boxes: boxes("earlier", "transcript", "now", "waiting", "empty", "stop"), outbox, following, toast, link: linkState, lost: known, listed: () => (chats.refresh(), house.soon()), stirred: () => terms.soon(), settled: drawEmpty, edit: (entry) => composer.edit(entry) });
+        current = new Conversation(chat, { boxes: boxes("earlier", "transcript", "now", "waiting", "empty", "stop"), outbox, following, toast, link: linkState, lost: known, listed: () => (chats.refresh(), house.soon()), stirred: () => terms.soon(), counted: () => house.soon(), settled: drawEmpty, edit: (entry) => composer.edit(entry) });
         composer.turnTo(chat);
         const talk = current;
         terms.turnTo(chat, (wait) => talk.queue(wait));
@@ -137,6 +138,7 @@ const house = new StatusBoard({
     current?.stream.hurry();
     badges(told);
     drawTitle();
+    notifier.told(told.turns_parked + (told.asking ?? 0));
   },
 });
 
@@ -151,6 +153,7 @@ function badges(told) {
   }
 }
 
+const notifier = new Notifier($("notify"));
 let titled = "";
 /** What is open, and how much waits for the owner, in the tab. */
 function drawTitle() {

@@ -1,10 +1,15 @@
 // Questions that wait for a person: permission cards with buttons, and questions with choices or free words.
 
+import { askedCall } from "./asked-call.js";
+import { node, when } from "./pieces.js";
+import { body } from "./transcript.js";
 import { call } from "./wire.js";
 
 /** `open`: id -> Asked, as the house has it now; `touched`: ids that are open or were until now. */
 export class Cards {
-  constructor(outbox, chat, toast, changed) {
+  /** `callOf(id)`: the tool call of this id, {name, given}. */
+  constructor(outbox, chat, toast, changed, callOf) {
+    this.callOf = callOf;
     this.outbox = outbox;
     this.chat = chat;
     this.toast = toast;
@@ -28,6 +33,16 @@ export class Cards {
     return entry.card || this.open.has(entry.row);
   }
 
+  /** What is asked, as a person looks at it: a change as one, a command once, and all the words of the house below; null: its words have to do. */
+  asked(entry) {
+    const question = this.open.get(entry.row)?.ask;
+    if (!question || entry.closed || question.question.kind !== "permission") return null;
+    const shown = askedCall(this.callOf(question.call), question.question.detail);
+    if (shown === null) return null;
+    const all = node("details", "asked-words", node("summary", "", "All it says, word for word"), body(entry.text));
+    return node("div", "md", ...shown, all);
+  }
+
   /** The controls under a card, or null when there is nothing to press (any more). */
   controls(entry) {
     const asked = this.open.get(entry.row);
@@ -47,6 +62,7 @@ export class Cards {
       box.append(button);
     }
     if (asked?.ask.question.kind === "question") box.append(this.words(entry));
+    if (asked?.deadline) box.append(node("p", "muted deadline", when(asked.deadline, "Ends "), ": without an answer it is not run"));
     return box;
   }
 

@@ -8,13 +8,13 @@ import { body, icon, node, Transcript } from "./transcript.js";
 import { call, Stream } from "./wire.js";
 
 export class Conversation {
-  /** `page`: {boxes: {earlier, transcript, now, waiting, empty, stop}, outbox, following, toast(text), link(state), lost(), listed(), stirred(), settled(), edit(entry)}. */
+  /** `page`: {boxes: {earlier, transcript, now, waiting, empty, stop}, outbox, following, toast(text), link(state), lost(), listed(), stirred(), counted(), settled(), edit(entry)}. */
   constructor(chat, page) {
     this.chat = chat;
     this.page = page;
     this.boxes = page.boxes;
     this.fold = new Fold();
-    this.cards = new Cards(page.outbox, chat, page.toast, (entry) => this.redraw(entry));
+    this.cards = new Cards(page.outbox, chat, page.toast, (entry) => this.redraw(entry), (id) => this.fold.byCall.get(id));
     this.transcript = new Transcript(this.boxes.transcript, this.cards, { actions: (entry) => actions(entry, { again: (one) => this.again(one), edit: page.edit, takeBack: (one) => this.takeBack(one), steer: (one) => this.steer(one) }) });
     this.thread = null;
     this.turn = "";
@@ -193,6 +193,7 @@ export class Conversation {
   /** Soon, once: which questions are open? */
   ask() {
     clearTimeout(this.asking);
+    this.page.counted();
     this.asking = setTimeout(() => this.cards.refresh(this.thread).catch(() => {}), 30);
   }
 

@@ -39,8 +39,9 @@ export class StatusBoard {
   }
 
   async tick() {
-    if (document.visibilityState === "visible") await this.refresh();
-    if (this.timer !== null) this.timer = setTimeout(() => this.tick(), 10_000);
+    await this.refresh();
+    const seen = document.visibilityState === "visible"; // an unseen page still says in its tab what waits
+    if (this.timer !== null) this.timer = setTimeout(() => this.tick(), seen ? 10_000 : 30_000);
   }
 
   /** Once, when it is quiet again. */

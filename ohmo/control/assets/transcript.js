@@ -117,7 +117,7 @@ export class Transcript {
     const made = node("article", `turn agent${card ? " card" : ""}${entry.notice ? " notice" : ""}${entry.closed ? " closed" : ""}`);
     made.setAttribute("aria-label", card ? "Question" : "ohmo");
     if (card) made.append(node("div", "card-icon", icon("shield")));
-    const inner = node("div", "inner", entry.plain ? plain(entry.text) : body(entry.text));
+    const inner = node("div", "inner", this.cards.asked?.(entry) ?? (entry.plain ? plain(entry.text) : body(entry.text)));
     made.append(inner);
     if (entry.files.length) inner.append(files(entry, entry.files.map((path) => path.split("/").at(-1)), this.linked));
     if (entry.failed) inner.append(node("p", "refused", `This could not be delivered${this.states && entry.why ? `: ${entry.why}` : ""}`));

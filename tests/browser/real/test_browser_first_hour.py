@@ -215,3 +215,55 @@ async def test_what_waits_its_turn_is_shown_so_taken_back_or_read_now(model: Mod
     assert "never mind" not in told
     assert "hurry up" in told
     await expect(page.get_by_text("never mind")).to_have_count(0)
+
+
+async def test_a_card_shows_the_change_the_command_once_and_its_deadline(daemon: Daemon, model: ModelServer, page: Page) -> None:
+    (daemon.workspace / "notes.md").write_text("one\nbuy milk\nthree\n")
+    change = {"file_path": "notes.md", "old_string": "one\nbuy milk", "new_string": "one\nbuy milk and bread"}
+    model.next(Turn(text="I change it.", calls=(Call("Edit", change),)), Turn(text="changed"))
+    await send(page, "add bread")
+    card = page.locator(".card.agent:not(.closed)")
+    await expect(card.locator(".diff .code-removed")).to_have_text("- buy milk\n")
+    await expect(card.locator(".diff .code-added")).to_have_text("+ buy milk and bread\n")
+    await expect(card.locator(".deadline")).to_contain_text("Ends in 5 min")
+    await expect(card.locator(".asked-words")).to_contain_text("it may change something")
+    await expect(page).to_have_title("(1) add bread · ohmo")
+    await card.get_by_role("button", name="Allow once").click()
+    await expect(page.locator("#transcript .agent .md").last).to_have_text("changed")
+    await expect(page).to_have_title("add bread · ohmo")
+
+    model.next(Turn(text="I run it.", calls=(Call("Bash", {"command": "rm -rf build && make all"}),)), Turn(text="ran"))
+    await send(page, "run it")
+    await expect(card.locator(".diff, figure")).to_have_text("rm -rf build && make all")
+    assert (await card.inner_text()).count("rm -rf build && make all") == 1
+    await card.get_by_role("button", name="Deny").click()
+    await expect(page.locator("#transcript .agent .md").last).to_have_text("ran")
+
+    # What nobody would see is only shown by the card's own words, where it is written out.
+    model.next(Turn(text="I run it.", calls=(Call("Bash", {"command": "rm -rf bui\u200bld"}),)), Turn(text="no"))
+    await send(page, "run the other")
+    await expect(card).to_contain_text("\\u200b")
+    await expect(card.locator("figure")).to_have_count(0)
+    await card.get_by_role("button", name="Deny").click()
+
+
+async def test_the_browser_tells_that_something_waits_when_nobody_looks(model: ModelServer, page: Page) -> None:
+    await page.context.add_init_script(
+        """window.told = []; window.Notification = class extends EventTarget {
+             static permission = "default";
+             static async requestPermission() { this.permission = "granted"; return "granted"; }
+             constructor(title, more) { super(); window.told.push(`${title}: ${more.body}`); }
+           };"""
+    )
+    await page.reload()
+    await page.wait_for_selector("#empty:not([hidden])")
+    await page.get_by_role("button", name="Status", exact=True).click()
+    await page.get_by_role("button", name="Tell me when something waits for me").click()
+    await expect(page.locator("#notify")).to_be_hidden()
+    await page.get_by_role("button", name="Close the status").click()
+    await page.evaluate("Object.defineProperty(document, 'visibilityState', { get: () => 'hidden' })")
+    model.next(Turn(text="I write.", calls=(Call("Write", {"file_path": "x.txt", "content": "x"}),)))
+    await send(page, "write a file")
+    await expect(page.locator(".card.agent .diff .code-added")).to_have_text("+ x\n")
+    await expect(page).to_have_title("(1) write a file · ohmo")
+    assert await page.evaluate("window.told") == ["ohmo waits for you: One question is open"]
