@@ -13,7 +13,13 @@ from ohmo.control.keys import COOKIE_LIFE, Keys
 from ohmo.control.misses import Misses
 
 _FOLDER = Path(__file__).parent / "assets"
-_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".webmanifest": "application/manifest+json"}
+_TYPES = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".webmanifest": "application/manifest+json",
+    ".png": "image/png",
+}
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -59,7 +65,8 @@ class Page:
         if body is None:
             raise Refusal(404, "there is no such file")
         kind = _TYPES[Path(name).suffix]
-        return web.Response(body=body, content_type=kind, charset="utf-8", headers={"Cache-Control": caching})
+        charset = None if kind == "image/png" else "utf-8"
+        return web.Response(body=body, content_type=kind, charset=charset, headers={"Cache-Control": caching})
 
     async def login(self, request: web.Request) -> web.Response:
         """Opens once; then the browser carries a cookie that no script can read and no other site can make it send."""

@@ -4,9 +4,10 @@ import { Chats } from "./chats.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { Following } from "./following.js";
-import { Keyboard } from "./keyboard.js";
+import { GO, Keyboard } from "./keyboard.js";
 import { newKey, Outbox } from "./outbox.js";
 import { Notifier } from "./notify.js";
+import { Palette } from "./palette.js";
 import { Places } from "./places.js";
 import { StatusBoard } from "./status.js";
 import { Terms } from "./terms.js";
@@ -224,9 +225,13 @@ const clicks = {
 for (const [id, act] of Object.entries(clicks)) $(id).addEventListener("click", act);
 drawTheme();
 
+const goTo = (place) => (location.hash = place === "chat" ? "#/chat" : `#/${place}`);
+const palette = new Palette($("palette"), [["New chat", () => $("new-chat").click()], ...GO.map(([place, words]) => [words, () => goTo(place)])], (chat) => places.go(chat));
+
 new Keyboard({
   dialog: $("keys"),
-  go: (place) => (location.hash = place === "chat" ? "#/chat" : `#/${place}`),
+  go: goTo,
+  find: () => palette.open(),
   view: (key) => places.path() !== null && (places.board?.key(key) ?? false),
   theme: () => $("theme").click(),
   newChat: () => $("new-chat").click(),

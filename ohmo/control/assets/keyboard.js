@@ -6,6 +6,7 @@ const PLACES = { c: ["chat", "Chat"], t: ["threads", "Threads"], a: ["approvals"
 const LINES = [
   ["?", "This list"],
   ["n", "New chat"],
+  ["Ctrl+K", "Go to a conversation or a place"],
   ["j / k", "Next, previous row"],
   ["Enter", "Open the row"],
   ["1 … 9", "Answer the question in focus"],
@@ -15,12 +16,13 @@ const LINES = [
   [".", "Colours: system, light, dark"],
   ["Esc", "Close; in the chat: stop what runs"],
 ];
+export const GO = Object.values(PLACES);
 const PAIR = 1200; // ms between g and its letter
 
 export class Keyboard {
   /** `view(key)`: the dashboard's own keys; says whether it took the key. */
-  constructor({ dialog, go, view, theme, newChat, closed }) {
-    Object.assign(this, { dialog, go, view, theme, newChat, closed });
+  constructor({ dialog, go, view, theme, newChat, find, closed }) {
+    Object.assign(this, { dialog, go, view, theme, newChat, find, closed });
     this.since = 0;
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
     dialog.addEventListener("close", () => dialog.replaceChildren());
@@ -38,6 +40,11 @@ export class Keyboard {
   }
 
   take(event) {
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k" && !this.closed()) {
+      event.preventDefault(); // also in a text field: the browser's own Ctrl+K leads out of the page
+      this.find();
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented || this.closed()) return;
     if (event.target.closest?.("input, textarea, select, dialog")) return;
     if (this.act(event.key)) event.preventDefault();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -267,3 +268,38 @@ async def test_the_browser_tells_that_something_waits_when_nobody_looks(model: M
     await expect(page.locator(".card.agent .diff .code-added")).to_have_text("+ x\n")
     await expect(page).to_have_title("(1) write a file · ohmo")
     assert await page.evaluate("window.told") == ["ohmo waits for you: One question is open"]
+
+
+async def test_ctrl_k_leads_to_conversations_and_places(page: Page) -> None:
+    for words in ("about apples", "about pears"):
+        await page.get_by_role("button", name="New chat").click()
+        await send(page, words)
+        await expect(page.locator("#transcript .agent .md")).to_have_text(f"echo: {words}")
+    await page.locator("#draft").focus()
+    await page.keyboard.press("Control+k")
+    await expect(page.get_by_label("Go to", exact=True).and_(page.locator("input"))).to_be_focused()
+    await page.keyboard.type("apples")
+    await expect(page.locator(".palette-list li").first).to_have_text("about apples")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#title")).to_have_text("about apples")
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("usa")
+    await expect(page.locator(".palette-list li")).to_have_text(["Usage"])
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#board-title")).to_have_text("Usage")
+    await page.keyboard.press("Control+k")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#palette")).to_be_hidden()
+
+
+async def test_the_page_can_be_installed(daemon: Daemon, page: Page) -> None:
+    wire = await page.context.new_cdp_session(page)
+    found = await wire.send("Page.getAppManifest")
+    assert found["errors"] == []
+    assert json.loads(found["data"])["display"] == "standalone"
+    told = await wire.send("Page.getInstallabilityErrors")
+    assert [one["errorId"] for one in told["installabilityErrors"] if one["errorId"] != "in-incognito"] == []
+    for name, size in (("icon-192.png", 192), ("icon-512.png", 512)):
+        src = found["url"].replace("manifest.webmanifest", name)
+        seen = await page.evaluate("async (src) => { const i = new Image(); i.src = src; await i.decode(); return i.naturalWidth; }", src)
+        assert seen == size
