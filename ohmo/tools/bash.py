@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +44,8 @@ class Bash:
 
     def footprint(self, arguments: BashInput, cwd: Path) -> Footprint:
         script = self._shell.parse(arguments.command, cwd)
-        reads = self._shell.reads_only(script) and not arguments.run_in_background
+        written = {str(path) for path in script.writes} - {os.devnull}  # by >, by whatever program
+        reads = self._shell.reads_only(script) and not written and not arguments.run_in_background
         effect = "none" if reads else "once"
         touches = self._shell.touched(script)
         return Footprint(reads=script.reads, writes=script.writes, command=arguments.command, effect=effect, touches=touches)

@@ -438,3 +438,15 @@ async def test_what_would_wait_for_a_keyboard_is_refused_with_the_way_out(call: 
 @pytest.mark.parametrize("command", FINE)
 def test_what_needs_no_keyboard_is_not_refused(bench: Workbench, work: Path, command: str) -> None:
     assert waits_for_keyboard(Shell(Path("/home/ada")).parse(command, work)) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "effect"),
+    [
+        ("ls", "none"), ("ls 2>/dev/null", "none"), ("cat < a", "none"), ("ls 2>&1", "none"),
+        ("echo x >> a", "once"), ("ls > a", "once"), ("cat a 2> b | wc", "once"), ("touch a", "once"),
+    ],
+)  # fmt: skip
+def test_what_a_redirection_writes_is_not_done_again_after_a_restart(bench: Workbench, command: str, effect: str) -> None:
+    tool = load_tools(bench)["Bash"]
+    assert tool.footprint(tool.input(command=command), Path("/tmp")).effect == effect
