@@ -34,7 +34,7 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	@touch $@
 
 test: $(VENV)/.installed-dev  ## run every test; PYTEST_ARGS="-k name" for some
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --reruns 1 $(PYTEST_ARGS)
+	@$(BIN)/python -m tests.run -n $(WORKERS) --dist loadgroup --reruns 1 $(PYTEST_ARGS)
 
 check: style types rules  ## style, types and the house rules
 

@@ -7,9 +7,11 @@ import contextlib
 import hashlib
 import json
 import os
+import select
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +24,7 @@ CHANGES = """creat truncate rename renameat renameat2 unlink unlinkat rmdir mkdi
     process_vm_readv process_vm_writev pidfd_getfd unshare setns bpf perf_event_open keyctl add_key acct quotactl"""
 OPENS = "open openat openat2"
 STARTS = "execve execveat"
+PATIENCE = 60.0  # seconds: many processes may share few cores
 _CALLS = ",".join(f"?{name}" for name in f"{CHANGES} {OPENS} {STARTS}".split())
 TRACER = ["strace", "-f", "-y", "-v", "-qq", "-s", "4096", "--seccomp-bpf", "-e", f"trace={_CALLS}", "-e", "signal=none"]
 
@@ -48,57 +51,79 @@ class Box:
     """``root``: the folder that is writable; ``sealed``: not even that one. ``workers``: how many commands run at a time; more than one only where they
     are not expected to change anything."""
 
-    def __init__(self, root: Path, workers: int = 1, *, sealed: bool = False) -> None:
+    def __init__(self, root: Path, workers: int = 1, *, sealed: bool = False, patience: float = PATIENCE) -> None:
+        """``patience``: seconds beyond what a command may take."""
         self._root, self._workers, self._bind = root, workers, "--ro-bind" if sealed else "--bind"
+        self._patience = patience
 
     def __enter__(self) -> Box:
         here = [self._bind, str(self._root), str(self._root)]
         driver = [sys.executable, "-S", str(Path(__file__).with_name("driver.py")), str(self._workers)]
         walls = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *here]
         alone = ["--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session"]
+        held, self._lifeline = os.pipe()
+        keeper = [sys.executable, "-S", str(Path(__file__).with_name("keeper.py")), str(held)]
         self._process = subprocess.Popen(
-            ["bwrap", *walls, *alone, *driver],
+            [*keeper, "bwrap", *walls, *alone, *driver],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
+            bufsize=0,
+            pass_fds=(held,),
             env={"TMPDIR": "/dev/shm"} | _path(),
         )
+        os.close(held)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._to, False)
+        self._said = b""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()  # the driver ends by itself; killed too early, bwrap leaves it behind
+        self._process.stdin.close()  # the driver ends by itself
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0 if error is not None else 10)
+        os.close(self._lifeline)
         try:
             self._process.wait(10)
-        except subprocess.TimeoutExpired:
+        finally:
             self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
+            self._process.stdout.close()
 
     def run(self, jobs: Iterable[Job], *, traced: bool = True, log: bool = False, seconds: float = 3.0) -> list[Ran]:
-        """In the order of ``jobs``. ``log``: with ``OHMO_ARGV``, a file that is read afterwards."""
+        """In the order of ``jobs``. ``log``: with ``OHMO_ARGV``, a file that is read afterwards. Raises AssertionError
+        when there is no answer in time."""
         listed = list(jobs)
         told: dict[int, dict[str, Any]] = {}
-        orders = (self._order(at, job, traced, log, seconds) for at, job in enumerate(listed))
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        sent = 0
-        for order in orders:
-            self._process.stdin.write(order)
-            self._process.stdin.flush()
-            sent += 1
-            if sent - len(told) >= 4 * self._workers:
-                self._take(told)
-        while len(told) < sent:
-            self._take(told)
+        most = 4 * self._workers  # under way at a time: the last of them waits for three others
+        within = 4 * seconds + self._patience
+        for at, job in enumerate(listed):
+            self._give(self._order(at, job, traced, log, seconds).encode(), within)
+            if at + 1 - len(told) >= most:
+                self._take(told, listed, within)
+        while len(told) < len(listed):
+            self._take(told, listed, within)
         return [Ran(job, one["code"], one["out"], one["trace"], one["argv"]) for job, one in zip(listed, _sorted(told), strict=True)]
 
-    def _take(self, told: dict[int, dict[str, Any]]) -> None:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, f"the box has died with {self._process.wait()}"
+    def _give(self, order: bytes, within: float) -> None:
+        while order:
+            assert select.select([], [self._to], [], within)[1], f"the box takes nothing for {within:g} s"
+            try:
+                order = order[os.write(self._to, order) :]
+            except BrokenPipeError:
+                return  # whoever reads next is told of its death
+
+    def _take(self, told: dict[int, dict[str, Any]], listed: Sequence[Job], within: float) -> None:
+        until = time.monotonic() + within
+        while b"\n" not in self._said:
+            ready = select.select([self._from], [], [], max(until - time.monotonic(), 0))[0]
+            assert ready, f"no answer for {within:g} s to one of {[job.command for at, job in enumerate(listed) if at not in told][:8]}"
+            piece = os.read(self._from, 1 << 20)
+            assert piece, f"the box has died with {self._process.wait(10)}"
+            self._said += piece
+        line, _, self._said = self._said.partition(b"\n")
         one = json.loads(line)
         told[one["id"]] = one
 

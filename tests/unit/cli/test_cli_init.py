@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
-import os
-import pty
 import stat
 import subprocess
 import sys
-import termios
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +17,7 @@ from ruamel.yaml import YAML
 from ohmo.config.envfile import read
 from tests.platforms.model.script import Turn
 from tests.platforms.model.server import ModelServer, serving
+from tests.terminal import terminal
 
 TOKEN = f"123456:{'A' * 35}"
 ROOT = Path(__file__).parents[3]
@@ -236,28 +233,16 @@ def test_openharness_is_taken_over_and_left_as_it_is(beside: bool, tmp_path: Pat
 
 def at_a_terminal(home: Path, *answers: tuple[bytes, str | Callable[[], str]]) -> tuple[int, bytes]:
     """Runs ``ohmo init``; each answer is given at the prompt that has its words. An answer of ``\x03`` is Ctrl-C."""
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ohmo", "init", "--no-test"], stdin=follower, stdout=follower, stderr=follower, cwd=ROOT, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - Ctrl-C needs a terminal of its own; no thread runs here
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb"},
-    )  # fmt: skip
-    os.close(follower)
-    left, said = list(answers), b""
-    while True:
-        try:
-            piece = os.read(leader, 65_536)
-        except OSError:  # Linux: the other side is closed
-            break
-        if not piece:
-            break
-        said += piece
-        if left and left[0][0] in said.rpartition(b"\n")[2] and said.endswith(b": "):  # a hidden prompt throws away what came before it
-            answer = left.pop(0)[1]
-            words = answer if isinstance(answer, str) else answer()
-            os.write(leader, words.encode() if words == "\x03" else f"{words}\n".encode())
-    os.close(leader)
-    return process.wait(60), said
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(home.parent), "OHMO_HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb"}
+    left = list(answers)
+    with terminal([sys.executable, "-m", "ohmo", "init", "--no-test"], environ, ROOT) as at:
+        while at.piece():
+            asked = at.shown.rpartition(b"\n")[2]
+            if left and left[0][0] in asked and asked.endswith(b": "):  # a hidden prompt throws away what came before it
+                answer = left.pop(0)[1]
+                words = answer if isinstance(answer, str) else answer()
+                at.types(words if words == "\x03" else f"{words}\n")
+        return at.ended(), at.shown
 
 
 def test_a_person_chooses_among_the_models_the_endpoint_has(home: Path, model: ModelServer) -> None:

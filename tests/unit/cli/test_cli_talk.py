@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from answering_house import AnsweringHouse, keyboard
 from small_house import PERMISSION
 
+from tests.terminal import terminal
+
 BOUND = 60.0
-BREAKS = 0x03  # Ctrl-C as a terminal sends it
 
 
 def environ(home: Path) -> dict[str, str]:
@@ -127,35 +125,17 @@ async def test_why_there_is_no_answer_is_said(home: Path) -> None:
 
 
 def test_at_a_terminal_a_slip_decides_nothing_and_ctrl_c_stops_the_turn_only(offline: Path) -> None:
-    process, screen = pty.fork()
-    if process == 0:
-        os.execve(sys.executable, [sys.executable, "-m", "ohmo"], environ(offline))
-    shown = ""
-
-    def until(text: str) -> None:
-        nonlocal shown
-        end = time.monotonic() + BOUND
-        while text not in shown:
-            assert time.monotonic() < end, shown
-            shown += os.read(screen, 4096).decode(errors="replace")
-
-    try:
-        until("> ")
-        os.write(screen, b"run Write file_path=a.txt content=x\n")
-        until("[N]o: ")
-        os.write(screen, b"1\n")
-        until("nothing was decided")
-        os.write(screen, b"y\n")
-        until("Write says")
-        os.write(screen, b'run Bash command="sleep 300" timeout=400000\n')
-        until("· Bash sleep 300")
-        os.write(screen, bytes([BREAKS]))
-        until("Stopped.")
-        os.write(screen, b"/exit\n")
-        assert os.waitpid(process, 0)[1] == 0
-        process = 0
-    finally:
-        if process:
-            os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
-        os.close(screen)
+    with terminal([sys.executable, "-m", "ohmo"], environ(offline)) as at:
+        at.until("> ")
+        at.types("run Write file_path=a.txt content=x\n")
+        at.until("[N]o: ")
+        at.types("1\n")
+        at.until("nothing was decided")
+        at.types("y\n")
+        at.until("Write says")
+        at.types('run Bash command="sleep 300" timeout=400000\n')
+        at.until("· Bash sleep 300")
+        at.types("\x03")
+        at.until("Stopped.")
+        at.types("/exit\n")
+        assert at.ended() == 0
