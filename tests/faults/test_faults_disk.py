@@ -115,10 +115,6 @@ async def test_a_disk_that_cannot_be_read_costs_no_message(stage: Stage, disk: D
         await scene.check()
 
 
-def mounts() -> bool:
-    return subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], check=False, capture_output=True).returncode == 0
-
-
 @pytest.fixture
 def small_home(home: Path) -> Iterator[Path]:
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL},mode=0700", "tmpfs", str(home)], check=True)
@@ -126,7 +122,7 @@ def small_home(home: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(home)], check=True)
 
 
-@pytest.mark.skipif(not mounts(), reason="needs the right to mount a small file system")
+@pytest.mark.needs("mounts")
 async def test_a_small_file_system_that_runs_full_heals_without_a_restart(small_home: Path, stage: Stage) -> None:
     """Everything of the home is on it: store, log, media."""
     async with stage("telegram", **OWNED) as scene:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import platform
 import resource
 import socket
 import sqlite3
@@ -62,7 +61,7 @@ def heaps_of_threads(pid: int) -> list[str]:
     ]
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc gives threads heaps of their own")
+@pytest.mark.needs("glibc")
 async def test_the_threads_of_a_daemon_share_one_heap(stage: Stage) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()

@@ -13,6 +13,7 @@ import pytest
 from tests.faults.conftest import Stage
 from tests.faults.daemon import until
 from tests.faults.scene import Scene
+from tests.parts import skip_without
 
 LIMIT = 500 << 20  # bytes: the daemon needs a fifth of it
 GROUPS = Path("/sys/fs/cgroup")
@@ -65,7 +66,7 @@ def group() -> Iterator[Group]:
     except OSError as error:
         if group.folder.is_dir():
             group.folder.rmdir()
-        pytest.skip(f"no control group with a limit of memory can be made here: {error}")
+        skip_without("cgroup", f"no control group with a limit of memory can be made here: {error}")
     yield group
     group.folder.rmdir()
 

@@ -24,7 +24,7 @@ from ohmo.ids import IdSource
 from ohmo.store.sqlite import open_sqlite
 from tests.faults.daemon import ROOT, Daemon, until
 
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="macOS adopts nobody and tells less")
+LINUX = pytest.mark.needs("linux")
 pytestmark = [LINUX, pytest.mark.timeout(300)]
 CODE = "ABCD2345"
 WAYS = ("direct", "background", "session", "bare", "double", "daemonized", "keeperless")

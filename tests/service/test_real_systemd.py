@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.parts import skip_without
 from tests.service.booted import Booted, booted, missing
 
-pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing()), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.needs("systemd"), pytest.mark.timeout(400)]
 
 
 TEARS = """
@@ -32,9 +33,11 @@ undoing.arm()
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Generator[Booted]:
+    if why := missing():
+        skip_without("systemd", why)
     with booted(tmp_path_factory.mktemp("machine")) as found:
         if found is None:
-            pytest.skip("systemd does not boot in a container here")
+            skip_without("systemd", "systemd does not boot in a container here")
         yield found
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from ohmo.store.lock import is_held
 
+pytestmark = pytest.mark.needs("linux")  # the small daemon speaks over abstract sockets
 DAEMON = """
 import fcntl, os, signal, socket, sys, time, faulthandler
 faulthandler.enable()
@@ -107,8 +108,6 @@ class Kept:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Generator[Kept]:
-    if sys.platform != "linux":
-        pytest.skip("the small daemon speaks over Linux's abstract sockets")
     found = Kept(tmp_path)
     yield found
     found.end()

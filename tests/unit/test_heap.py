@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 import subprocess
 import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has mallopt")
+pytestmark = pytest.mark.needs("glibc")
 
 _THREAD = """
 import re, sys, threading

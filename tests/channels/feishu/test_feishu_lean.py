@@ -42,7 +42,7 @@ def event(kind: str) -> Frame:
     return Frame(1, head, payload, 33554678, 3, 4)
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux's smaps_rollup")
+@pytest.mark.needs("linux")
 def test_the_import_stays_under_sixty_mebibytes_and_brings_no_models() -> None:
     done = subprocess.run([sys.executable, "-c", COST], cwd=ROOT, capture_output=True, text=True, check=True)
     cost, modules = done.stdout.split()

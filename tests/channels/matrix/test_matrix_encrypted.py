@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -21,11 +20,7 @@ from tests.conformance.channels.stage import deliver, eventually, live, texts
 from tests.platforms.matrix.rig import ENCRYPTION, MatrixRig
 from tests.platforms.matrix.rig import rig as matrix_rig
 
-pytestmark = [
-    pytest.mark.needs("synapse"),
-    pytest.mark.xdist_group("synapse"),
-    pytest.mark.skipif(importlib.util.find_spec("synapse") is None, reason="the wheel matrix-synapse is not installed"),
-]
+pytestmark = [pytest.mark.needs("synapse"), pytest.mark.xdist_group("synapse"), pytest.mark.needs("synapse")]
 KEY = "01k9y2p7q3r4s5t6v7w8"
 
 

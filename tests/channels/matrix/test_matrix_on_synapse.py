@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
@@ -24,10 +23,7 @@ from tests.platforms.matrix.proxy import SYNC
 from tests.platforms.matrix.rig import MatrixRig
 from tests.platforms.matrix.rig import rig as matrix_rig
 
-pytestmark = [
-    pytest.mark.needs("synapse"),
-    pytest.mark.skipif(importlib.util.find_spec("synapse") is None, reason="the wheel matrix-synapse is not installed"),
-]
+pytestmark = [pytest.mark.needs("synapse"), pytest.mark.needs("synapse")]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,10 +15,7 @@ from tests.conformance.channels.stage import deliver, eventually, live, texts
 from tests.platforms.matrix.rig import MatrixRig
 from tests.platforms.matrix.rig import rig as matrix_rig
 
-pytestmark = [
-    pytest.mark.needs("synapse"),
-    pytest.mark.skipif(importlib.util.find_spec("synapse") is None, reason="the wheel matrix-synapse is not installed"),
-]
+pytestmark = [pytest.mark.needs("synapse"), pytest.mark.needs("synapse")]
 
 
 @pytest.fixture

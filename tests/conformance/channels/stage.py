@@ -10,12 +10,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from channels.contract import Address, Channel, Outbound, Part, Receipt
 from channels.errors import NotReady, Unavailable
 from channels.testing import EVERYTHING, FakeChannel, FakeContext, FakePlatform
 from tests.conformance.rig import Rig, RigFactory, Visible
+from tests.parts import skip_on, skip_without, there
 
 PLATFORMS = ("telegram", "slack", "discord", "matrix", "feishu", "web", "console")
 SDKS = ("slack_sdk", "telegram", "mautrix", "discord", "lark_oapi")
@@ -45,17 +44,23 @@ def factory(name: str) -> RigFactory:
     """The rig of a platform; skips with one line when its server is not installed."""
     if name == "fake":
         return fake
-    if name == "matrix" and importlib.util.find_spec("synapse") is None:
-        pytest.skip("the wheel matrix-synapse is not installed")
+    if name == "matrix" and not there("synapse"):
+        skip_without("synapse")
     return importlib.import_module(f"tests.platforms.{name}.rig").rig
 
 
-def can(call: Callable[..., Any], *arguments: Any) -> Any:
+def platform(rig: Rig) -> str:
+    """The name of its folder, by which tests/parts.py knows what it cannot."""
+    parts = type(rig).__module__.split(".")
+    return parts[2] if parts[:2] == ["tests", "platforms"] else "fake"
+
+
+def can(rig: Rig, call: Callable[..., Any], *arguments: Any) -> Any:
     """Ask the rig for a fault its platform may not know."""
     try:
         return call(*arguments)
-    except NotImplementedError as never:
-        pytest.skip(f"this platform cannot: {never}")
+    except NotImplementedError:
+        skip_on(platform(rig), call.__name__)
 
 
 @asynccontextmanager

@@ -102,7 +102,7 @@ def test_a_wrong_argument_is_one_line(command: tuple[str, ...], line: str, full:
     assert said.stderr.count("\n") == 1
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root comes into a home that is somebody else's")
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("command", ["backup", "doctor --fix", "store compact", "store migrate sqlite:////nowhere.db"])
 def test_root_writes_nothing_in_a_home_that_is_somebody_elses(command: str, tmp_path: Path) -> None:
     home, target = tmp_path / "home", tmp_path / "target"

@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
@@ -204,7 +203,7 @@ async def test_gitlabs_retry_is_the_same_thing_and_another_event_is_not() -> Non
     assert [await came(), await came()] == [False, True]
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
+@pytest.mark.needs("openssl")
 def test_the_documentations_own_lines_sign_as_we_do() -> None:
     page = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text(encoding="utf-8")
     lines = page.split("```sh\n")[1].split("```")[0].splitlines()

@@ -130,7 +130,7 @@ async def below(doors: Doors, asked: list[tuple[str, str, str]]) -> list[tuple[i
     return [(status, body) for status, body in told]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="macOS tells only who asks at the unix socket")
+@pytest.mark.needs("linux")
 @pytest.mark.parametrize("door", ["unix", "tcp"])
 async def test_every_route_but_a_few_is_shut_to_what_the_daemon_runs(house: Whole, doors: Doors, door: str) -> None:
     known = sorted(house.routes())
@@ -155,7 +155,7 @@ async def test_the_same_program_beside_the_daemon_is_answered(house: Whole, tmp_
     assert [status for status, _ in told] == [200, 200, 200]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="macOS cannot tell who has a TCP connection")
+@pytest.mark.needs("linux")
 async def test_a_login_link_is_neither_opened_nor_used_up_by_what_the_daemon_runs(doors: Doors) -> None:
     link = doors.login_link()
     assert link is not None

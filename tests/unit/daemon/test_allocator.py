@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import platform
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ def resident() -> int:
     return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0]) >> 10
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has malloc_trim")
+@pytest.mark.needs("glibc")
 def test_freed_memory_below_something_still_used_goes_back_to_the_system() -> None:
     blocks = [bytes(2000) for _ in range(60_000)]  # small enough for the heap, too large for Python's own pools
     last = blocks[-1]  # holds the top of the heap: without trimming nothing below it goes back

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[3]
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+pytestmark = pytest.mark.needs("make")
 PYTHON = """#!/bin/sh
 echo "ran $*"
 case "$*" in *faults.mutations*|*cron.soak*) exit 1;; esac

@@ -11,7 +11,7 @@ import pytest
 
 from ohmo.processes.ancestry import Ancestry
 
-_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+_LINUX = pytest.mark.needs("linux")
 ROOT, INIT = 10, 1
 NUMBERS = 40  # so few that they are given again at once
 

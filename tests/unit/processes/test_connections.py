@@ -12,7 +12,7 @@ import pytest
 
 from ohmo.processes.connections import _end_of, _is_here, _read
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/net")
+pytestmark = pytest.mark.needs("linux")
 
 # A house and, at its side, somebody who is not below it; both are nobody in particular.
 STORY = """
@@ -160,7 +160,7 @@ def test_below_the_house_nobody_is_outside_however_they_hide(ends: str) -> None:
     }
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two people")
+@pytest.mark.needs("root")
 def test_a_tunnel_of_sshd_is_outside_and_nobody_hides_behind_it() -> None:
     """Its process is the user's, shows nobody what it has open, and stands below one of root's, as
     with sshd's privilege separation."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 import pytest
 
 from ohmo.processes.family import MARK, marked, sweep
 
-_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+_LINUX = pytest.mark.needs("linux")
 
 
 def _ever_new(mark: str) -> int:

@@ -34,7 +34,7 @@ os.waitpid(other, 0)
 print(json.dumps({"descriptors": len(os.listdir("/proc/self/fd")) > 0}))
 """
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+pytestmark = pytest.mark.needs("linux")
 
 
 def told(wishes: dict[str, str]) -> list[dict[str, object]]:

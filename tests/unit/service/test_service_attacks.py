@@ -25,7 +25,7 @@ from tests.unit.service.test_upgrading import Scene
 
 ROOT = Path(__file__).parents[3]
 NOBODY = 65_534  # who the service runs as here; root upgrades it
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can upgrade what somebody else runs")
+as_root = pytest.mark.needs("root")
 
 
 @pytest.fixture

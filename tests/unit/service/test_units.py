@@ -22,7 +22,7 @@ from ohmo.service.launchd import LABEL, Launchd, plist
 from ohmo.service.systemd import Systemd, quoted, read_standing, system_plan, unit
 
 ANALYZE = shutil.which("systemd-analyze")
-needs_analyze = pytest.mark.skipif(ANALYZE is None, reason="needs systemd-analyze (apt install systemd)")
+needs_analyze = pytest.mark.needs("systemd-analyze")
 
 
 def plan_of(folder: Path) -> Plan:

@@ -50,10 +50,9 @@ def test_an_empty_table_has_no_sums(database: sqlite3.Connection) -> None:
     assert run(database, sums("fruit WHERE TRUE", ("at",), (0,), ("kind",), "COUNT(*)")) == {}
 
 
+@pytest.mark.needs("own-sqlite")
 def test_what_is_sorted_meanwhile_stays_small(database: sqlite3.Connection) -> None:
     libraries = [line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libsqlite3" in line]
-    if not libraries:
-        pytest.skip("SQLite is part of this Python: what it holds cannot be asked")
     sqlite = ctypes.CDLL(libraries[0])
     sqlite.sqlite3_memory_used.restype = sqlite.sqlite3_memory_highwater.restype = ctypes.c_longlong
     database.executemany(
