@@ -43,6 +43,7 @@ def runs(work: Path) -> int:
 @pytest.mark.parametrize(
     ("on", "door"), [("telegram", "button"), ("telegram", "api"), ("slack", "button"), ("discord", "button"), ("web", "button")]
 )
+@pytest.mark.person("allow", "restart")
 async def test_a_question_outlives_a_kill_and_its_button_still_works(stage: Stage, work: Path, on: str, door: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start("approval.stored=kill")

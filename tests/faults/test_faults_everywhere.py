@@ -35,6 +35,7 @@ async def dies_with(scene: Scene, counter: Path, on: str) -> str:
 
 @pytest.mark.fault(1, 3, 5, 6, 7)
 @pytest.mark.parametrize("on", [pytest.param(on, marks=[pytest.mark.needs("synapse")] if on == "matrix" else []) for on in RIGS])
+@pytest.mark.person("say", "restart")
 async def test_deaths_on_the_way_in_and_around_a_command_lose_nothing_and_run_nothing_twice(stage: Stage, work: Path, on: str) -> None:
     async with stage(on, **FREELY) as scene:
         await scene.daemon.start(f"inbound.received=kill@{3 if on == 'feishu' else 2}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,13 +17,6 @@ from tests.faults.scene import Scene
 
 FREELY = {"permissions": {"mode": "full_auto"}, "access": {"roles": {"owner": ["telegram:1001"]}}}
 ALONE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")  # unshare(1): a pid namespace, as a container has one
-
-
-def namespaces() -> bool:
-    try:
-        return subprocess.run([*ALONE, "true"], check=False, capture_output=True).returncode == 0
-    except OSError:
-        return False
 
 
 def is_notice(message: Visible) -> bool:
@@ -145,7 +137,7 @@ def is_reply(message: Visible) -> bool:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("command", ["/stop", "/new"])
+@pytest.mark.parametrize("command", [pytest.param(f"/{act}", marks=pytest.mark.person(act, on="telegram")) for act in ("stop", "new")])
 @pytest.mark.fault(68, on="telegram")
 async def test_a_command_takes_effect_at_once_whatever_runs(stage: Stage, work: Path, moment: object, command: str) -> None:
     async with stage("telegram") as scene:
@@ -177,6 +169,7 @@ async def test_a_stop_that_met_a_kill_is_carried_out_by_the_next_life(stage: Sta
 
 
 @pytest.mark.parametrize("failpoint", ["inbound.stored=kill@2", "inbound.received=kill@2"])
+@pytest.mark.person("more", "restart", on="telegram")
 async def test_words_that_should_have_steered_a_turn_that_was_killed_are_answered_once(stage: Stage, failpoint: str) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start(failpoint)
@@ -191,7 +184,7 @@ async def test_words_that_should_have_steered_a_turn_that_was_killed_are_answere
         await scene.check(again=True)
 
 
-@pytest.mark.skipif(not namespaces(), reason="needs unshare and the right to use it")
+@pytest.mark.needs("namespaces")
 async def test_lives_that_share_one_pid_do_not_wait_for_each_other(stage: Stage) -> None:
     """In a container every life is pid 1 on the same host name: the dead one's leases must not look like one's own."""
     async with stage("telegram", command=(*ALONE, sys.executable, "-m", "ohmo", "run")) as scene:

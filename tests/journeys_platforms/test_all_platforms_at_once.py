@@ -22,6 +22,7 @@ async def test_100_messages_in_30_threads_are_each_answered_once_in_order_while_
         assert sum(weather.met.total() for weather in report.weathers.values()) >= 5
 
 
+@pytest.mark.person("more", "edit", on=("telegram", "slack", "discord", "matrix"))
 async def test_a_message_edited_while_it_waits_is_answered_once_as_it_says_now(stage: Stage) -> None:
     async with stage("telegram", "slack", "discord", "matrix") as scene:
         await scene.daemon.start()

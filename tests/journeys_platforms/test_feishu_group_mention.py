@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conformance.rig import Visible
 from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
@@ -11,6 +13,7 @@ async def cards(scene: Scene, marker: str) -> list[Visible]:
     return await scene.answers(marker)
 
 
+@pytest.mark.person("group", "watch", on="feishu")
 async def test_a_group_mention_is_answered_once_by_a_card_that_streams(stage: Stage) -> None:
     async with stage("feishu") as scene:
         await scene.daemon.start()
@@ -32,6 +35,7 @@ async def test_a_group_mention_is_answered_once_by_a_card_that_streams(stage: St
         await scene.check()
 
 
+@pytest.mark.person("group", on="feishu")
 async def test_in_a_thread_of_a_group_the_answer_stays_in_the_thread(stage: Stage) -> None:
     async with stage("feishu", feishu={"streaming": "edits"}) as scene:
         await scene.daemon.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -17,10 +16,7 @@ from tests.faults.directed_model import MARKER
 from tests.faults.scene import Scene, scene
 from tests.platforms.matrix.rig import MatrixRig, encrypted_rig
 
-pytestmark = [
-    pytest.mark.needs("synapse"),
-    pytest.mark.skipif(importlib.util.find_spec("synapse") is None, reason="the wheel matrix-synapse is not installed"),
-]
+pytestmark = [pytest.mark.needs("synapse"), pytest.mark.needs("synapse")]
 WORDS = ("kettle", "marker", "counter", "here it is", "m-1-")
 
 
@@ -43,6 +39,7 @@ async def shares(rig: MatrixRig, name: str, content: bytes) -> None:
     await rig.post({"msgtype": "m.file", "body": name, "file": file, "info": {"mimetype": "text/plain", "size": len(content)}})
 
 
+@pytest.mark.person("allow", "attach", "restart", on="matrix")
 async def test_a_day_in_an_encrypted_room(room: Scene, work: Path) -> None:
     rig: MatrixRig = room.rigs["matrix"]
     await room.daemon.start()

@@ -50,6 +50,7 @@ async def shown(scene: Scene, on: str, chat: str, holds: Callable[[Visible], boo
 
 
 @pytest.mark.parametrize("on", PLATFORMS)
+@pytest.mark.person("pair")
 async def test_a_stranger_is_told_a_code_and_let_in_by_the_owner(stage: Stage, on: str) -> None:
     async with stage(on, **{on: {"dm": "pairing"}}) as scene:
         await scene.daemon.start()
@@ -129,6 +130,7 @@ async def shares(scene: Scene, on: str, name: str, media: str, content: bytes) -
 
 
 @pytest.mark.parametrize("on", PLATFORMS)
+@pytest.mark.person("attach")
 async def test_a_picture_reaches_the_model_as_a_picture(stage: Stage, on: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
@@ -141,6 +143,7 @@ async def test_a_picture_reaches_the_model_as_a_picture(stage: Stage, on: str) -
 
 
 @pytest.mark.parametrize("on", PLATFORMS)
+@pytest.mark.person("attach")
 async def test_a_text_file_is_named_by_a_path_that_can_be_read(stage: Stage, on: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
@@ -152,6 +155,7 @@ async def test_a_text_file_is_named_by_a_path_that_can_be_read(stage: Stage, on:
         assert Path(named[1]).read_bytes() == b"the kettle is on the left\n"
 
 
+@pytest.mark.person("receive", on="chats")
 async def test_a_picture_and_a_document_that_were_made_are_shown_on_every_platform(stage: Stage, work: Path) -> None:
     (work / "dot.png").write_bytes(PNG)
     (work / "notes.txt").write_text("the kettle is on the left")
@@ -186,6 +190,7 @@ async def allow(scene: Scene, on: str) -> None:
 
 
 @pytest.mark.parametrize("on", PLATFORMS)
+@pytest.mark.person("allow")
 async def test_a_command_runs_once_when_it_is_allowed(stage: Stage, work: Path, on: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
@@ -214,6 +219,7 @@ async def stop(scene: Scene, on: str) -> None:
 
 @pytest.mark.parametrize("on", PLATFORMS)
 @pytest.mark.fault(68)
+@pytest.mark.person("stop")
 async def test_stop_ends_what_runs_and_what_waits_and_is_said(stage: Stage, on: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()

@@ -37,7 +37,8 @@ async def the_answer(scene: Scene, marker: str) -> Visible:
 # one message, edited
 
 
-@pytest.mark.parametrize("chat", ["dm:ada", "group"])
+@pytest.mark.parametrize("chat", ["dm:ada", pytest.param("group", marks=pytest.mark.person("group", on="slack"))])
+@pytest.mark.person("say", "watch", on="slack")
 async def test_on_slack_one_draft_is_edited_at_its_pace_and_becomes_the_answer(stage: Stage, chat: str) -> None:
     async with stage("slack") as scene:
         await scene.daemon.start()
@@ -53,6 +54,7 @@ async def test_on_slack_one_draft_is_edited_at_its_pace_and_becomes_the_answer(s
         await scene.check()
 
 
+@pytest.mark.person("say", "watch", on="matrix")
 async def test_on_matrix_one_draft_is_edited_at_its_pace_and_becomes_the_answer(stage: Stage) -> None:
     async with stage("matrix") as scene:
         await scene.daemon.start()
@@ -68,6 +70,7 @@ async def test_on_matrix_one_draft_is_edited_at_its_pace_and_becomes_the_answer(
 
 @pytest.mark.parametrize("on", ["slack", "discord", "matrix"])
 @pytest.mark.fault(68)
+@pytest.mark.person("stop", "watch")
 async def test_a_draft_of_a_stopped_turn_says_so_and_no_second_message_appears(stage: Stage, on: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
@@ -86,6 +89,7 @@ async def test_a_draft_of_a_stopped_turn_says_so_and_no_second_message_appears(s
 # previews
 
 
+@pytest.mark.person("say", "watch", on="telegram")
 async def test_on_telegram_a_private_chat_previews_the_answer_and_shows_it_once(stage: Stage) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()
@@ -107,6 +111,7 @@ async def test_on_telegram_a_private_chat_previews_the_answer_and_shows_it_once(
         await scene.check()
 
 
+@pytest.mark.person("group", on="telegram")
 async def test_on_telegram_a_group_sees_typing_and_then_the_answer_only(stage: Stage) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()

@@ -169,6 +169,7 @@ FLOOD = {"matrix": 10}  # as many as a homeserver takes of one person in the tim
 
 
 @pytest.mark.fault(35, on="all")
+@pytest.mark.person("say", on="chats")
 async def test_a_flood_of_one_person_keeps_nobody_else_waiting_and_loses_nothing(stage: Stage) -> None:
     async with stage(*PLATFORMS) as scene:
         await scene.daemon.start()
@@ -187,6 +188,7 @@ async def test_a_flood_of_one_person_keeps_nobody_else_waiting_and_loses_nothing
 
 
 @pytest.mark.fault(36, on="all")
+@pytest.mark.person("more", on="chats")
 async def test_a_thread_that_waits_for_a_tool_holds_up_nobody_else_and_loses_no_later_message(stage: Stage, work: Path) -> None:
     async with stage(*PLATFORMS) as scene:
         await scene.daemon.start()

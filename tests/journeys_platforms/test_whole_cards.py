@@ -80,6 +80,7 @@ async def presses_ended(scene: Scene, count: int) -> None:
 
 
 @pytest.mark.parametrize("on", PLATFORMS)
+@pytest.mark.person("whole")
 async def test_a_long_command_is_shown_to_its_last_letter_before_anybody_can_allow_it(stage: Stage, work: Path, on: str) -> None:
     run = f"echo x >> {work / 'counter'}"
     async with stage(on) as scene:
@@ -133,6 +134,7 @@ async def test_what_is_too_long_for_a_chat_is_allowed_where_it_can_be_read_and_n
 
 
 @pytest.mark.parametrize("on", BUTTONS)
+@pytest.mark.person("allow")
 async def test_a_button_answers_the_question_of_its_own_card_only(stage: Stage, work: Path, on: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()

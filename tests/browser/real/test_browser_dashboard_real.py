@@ -29,6 +29,7 @@ async def go(page: Page, place: str) -> None:
     await page.get_by_role("navigation", name="Main").get_by_role("link", name=place).click()
 
 
+@pytest.mark.person("allow", "retry", on="page")
 async def test_what_happens_in_the_chat_is_seen_asked_and_mended_in_the_dashboard(daemon: Daemon, model: ModelServer, page: Page) -> None:
     notes = daemon.workspace / "notes.md"
     notes.write_text("buy milk\n")

@@ -73,6 +73,7 @@ def edit_of(path: Path) -> Turn:
     return Turn(text="I change it.", calls=(Call("Edit", {"file_path": str(path), "old_string": "milk", "new_string": "milk and bread"}),))
 
 
+@pytest.mark.person("say", "watch", on="page")
 async def test_the_printed_link_opens_a_chat_that_answers_while_it_thinks(
     daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage
 ) -> None:
@@ -90,6 +91,7 @@ async def test_the_printed_link_opens_a_chat_that_answers_while_it_thinks(
     await nothing_is_lost(daemon, answered=1)
 
 
+@pytest.mark.person("allow", on="page")
 async def test_an_edit_is_asked_and_allowed_once_by_its_button(daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage) -> None:
     notes = daemon.workspace / "notes.md"
     notes.write_text("buy milk\n")
@@ -108,6 +110,7 @@ async def test_an_edit_is_asked_and_allowed_once_by_its_button(daemon: Daemon, m
     await fresh_equals(pages, page)
 
 
+@pytest.mark.person("deny", on="page")
 async def test_a_denied_edit_does_not_happen_and_the_model_hears_of_it(daemon: Daemon, model: ModelServer, page: Page) -> None:
     notes = daemon.workspace / "notes.md"
     notes.write_text("buy milk\n")
@@ -119,6 +122,7 @@ async def test_a_denied_edit_does_not_happen_and_the_model_hears_of_it(daemon: D
     assert "denied" in model.asked[-1].raw.decode().lower()
 
 
+@pytest.mark.person("allow", "restart", on="page")
 async def test_a_card_survives_kill_9_and_its_button_still_works_exactly_once(
     daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage
 ) -> None:
@@ -158,6 +162,7 @@ async def test_a_button_pressed_while_the_house_is_down_counts_when_it_is_back(d
     assert notes.read_text() == "buy milk and bread\n"
 
 
+@pytest.mark.person("restart", on="page")
 async def test_kill_9_in_the_middle_of_an_answer_leaves_one_answer(daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage) -> None:
     model.next(Turn(text=f"first {WORDS}", chunks=30, between=0.2), Turn(text="The whole answer.", chunks=3))
     await send(page, "tell me")
@@ -173,6 +178,7 @@ async def test_kill_9_in_the_middle_of_an_answer_leaves_one_answer(daemon: Daemo
     await nothing_is_lost(daemon, answered=1)
 
 
+@pytest.mark.person("restart", on="page")
 async def test_what_is_typed_while_the_house_is_down_is_sent_exactly_once(
     daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage
 ) -> None:
@@ -193,6 +199,7 @@ async def test_what_is_typed_while_the_house_is_down_is_sent_exactly_once(
     await nothing_is_lost(daemon, answered=2)
 
 
+@pytest.mark.person("choose", on="page")
 async def test_a_question_is_answered_by_a_choice(daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage) -> None:
     model.next(Turn(calls=(Call("AskUser", {"question": "Which colour?", "choices": ["Red", "Blue"]}),)), Turn(text="Good."))
     await send(page, "paint the door")
@@ -205,6 +212,7 @@ async def test_a_question_is_answered_by_a_choice(daemon: Daemon, model: ModelSe
 
 
 @pytest.mark.parametrize("where", ["card", "message"])
+@pytest.mark.person("words", on="page")
 async def test_a_question_is_answered_in_own_words(daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage, where: str) -> None:
     model.next(Turn(calls=(Call("AskUser", {"question": "Which colour?", "choices": ["Red", "Blue"]}),)), Turn(text="Good."))
     await send(page, "paint the door")
@@ -239,6 +247,7 @@ async def test_words_said_while_the_house_is_down_answer_the_question_it_had_ask
     await nothing_is_lost(daemon, answered=2)
 
 
+@pytest.mark.person("stop", on="page")
 async def test_stop_ends_a_running_turn_and_the_next_message_is_answered(
     daemon: Daemon, model: ModelServer, page: Page, pages: OpenPage
 ) -> None:
@@ -282,6 +291,7 @@ async def test_two_pages_on_one_chat_show_the_same(daemon: Daemon, model: ModelS
     await fresh_equals(pages, page)
 
 
+@pytest.mark.person("attach", on="page")
 async def test_an_attached_file_reaches_the_model_and_can_be_opened_again(
     daemon: Daemon, model: ModelServer, page: Page, tmp_path: Path
 ) -> None:
@@ -298,6 +308,7 @@ async def test_an_attached_file_reaches_the_model_and_can_be_opened_again(
     assert text == "plant the apple tree"
 
 
+@pytest.mark.person("go on", on="page")
 async def test_ctrl_c_ends_well_and_the_chat_goes_on_after_the_next_start(daemon: Daemon, page: Page) -> None:
     await send(page, "one")
     await expect(page.locator("#transcript .agent")).to_contain_text(["echo: one"])

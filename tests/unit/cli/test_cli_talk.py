@@ -73,6 +73,7 @@ def test_what_is_no_text_is_refused_with_one_line(offline: Path, arguments: tupl
     assert lines == ["ohmo: what was said is not UTF-8 text; put it into a file of the workspace, and say its name"]
 
 
+@pytest.mark.person("say", "allow", "deny", "model", "go on", on="terminal")
 def test_lines_of_a_pipe_are_said_one_after_the_other_and_questions_are_answered_by_the_next_line(offline: Path) -> None:
     said = ohmo(
         offline, "chat", stdin="/model\nrun Write file_path=a.txt content=x\ny\nrun Write file_path=b.txt content=x\nn\n/exit\nnever said\n"
@@ -124,6 +125,7 @@ async def test_why_there_is_no_answer_is_said(home: Path) -> None:
         assert (await at("chat", stdin="hello\n")).err.splitlines()[-1] == "ohmo: dead: the model is gone"
 
 
+@pytest.mark.person("allow", "stop", on="terminal")
 def test_at_a_terminal_a_slip_decides_nothing_and_ctrl_c_stops_the_turn_only(offline: Path) -> None:
     with terminal([sys.executable, "-m", "ohmo"], environ(offline)) as at:
         at.until("> ")
