@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import ctypes
 import os
+import resource
 import select
 import shutil
 import signal
@@ -155,8 +156,11 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.run", description=__doc__, add_help=False)
     parser.add_argument("--within", type=float, default=3600, metavar="SECONDS")
     wanted, more = parser.parse_known_args(words)
-    run = Run(wanted.within, more)
+    began, run = time.monotonic(), Run(wanted.within, more)
     code = run.wait()
+    took, used = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    load = os.getloadavg()[1]
+    print(f"tests: {took:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processor, load of the last five minutes {load:.1f}")
     left = run.leftovers()
     for line in left:
         print(f"tests: left behind by this run: {line}", file=sys.stderr)

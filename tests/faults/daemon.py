@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import fcntl
 import os
 import signal
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, UnixConnector
+
+from tests.children import die_with_parent
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 90.0  # seconds: many processes may share few cores
@@ -101,7 +102,7 @@ class Daemon:
         with (self.home / f"{self._name}.{self.lives:03d}").open("wb") as said:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, cwd=ROOT, env=environ, stdin=asyncio.subprocess.DEVNULL, stdout=said, stderr=said if errors is None else errors,
-                preexec_fn=_die_with_parent
+                preexec_fn=die_with_parent
             )  # fmt: skip
         if ready:
             await self.ready()
@@ -279,9 +280,3 @@ def _orphans(place: Path) -> list[str]:
             if name in words or name in (process / "environ").read_bytes() or name in os.fsencode((process / "cwd").readlink()):
                 found.append(f"process {process.name}: {words.replace(bytes(1), b' ')[:200].decode(errors='replace')}")
     return found
-
-
-def _die_with_parent() -> None:
-    """A test run that is killed leaves no daemon behind (Linux: prctl(2), PR_SET_PDEATHSIG)."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)

@@ -12,6 +12,7 @@ from asyncio.subprocess import PIPE, STDOUT, Process
 from pathlib import Path
 from typing import Any
 
+from tests.children import die_with_parent
 from tests.platforms.door import held_port
 
 LINK = re.compile(r"http://\S+/login\?code=\S+")
@@ -51,7 +52,15 @@ class Daemon:
         """Returns when it printed its link."""
         assert self._process is None, "it is running already"
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "ohmo", "run", env=self._environment(), stdin=asyncio.subprocess.DEVNULL, stdout=PIPE, stderr=STDOUT
+            sys.executable,
+            "-m",
+            "ohmo",
+            "run",
+            env=self._environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=PIPE,
+            stderr=STDOUT,
+            preexec_fn=die_with_parent,
         )
         printed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._reading = asyncio.create_task(self._read(self._process, printed))

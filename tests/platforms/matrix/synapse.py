@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
-import ctypes
 import functools
 import hashlib
 import hmac
@@ -13,7 +11,6 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.children import die_with_parent
 from tests.platforms.door import held_port
 
 SERVER_NAME = "ohmo.test"
@@ -71,7 +69,7 @@ class Synapse:
                 stdin=subprocess.DEVNULL,
                 stdout=(folder / "stdout").open("wb"),
                 stderr=subprocess.STDOUT,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - no threads run yet where it matters: between fork and exec
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - no threads run yet where it matters: between fork and exec
             )
             server = cls(folder, holding, process, secret)
             try:
@@ -117,12 +115,6 @@ def shared() -> Synapse:
     server = Synapse.start()
     atexit.register(server.stop)
     return server
-
-
-def _die_with_parent() -> None:
-    """Linux: a test run that is killed leaves no server behind (prctl PR_SET_PDEATHSIG)."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def _configuration(folder: Path, port: int, secret: str) -> dict[str, Any]:

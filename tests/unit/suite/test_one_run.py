@@ -28,12 +28,12 @@ class Inner:
         self.tests.write_text(head + source)
 
     def words(self, *more: str) -> list[str]:
-        plain = ["-p", "tests.children", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-s"]
+        plain = ["-p", "tests.children", "-p", "no:cacheprovider", "-p", "pytest_timeout", "-q", "-s"]
         return [sys.executable, "-m", "tests.run", *more, *plain, str(self.tests)]
 
     @property
     def environ(self) -> dict[str, str]:
-        return {**os.environ, "TMPDIR": str(self.place), "OHMO_TEST_LATE": "2"}
+        return {**os.environ, "TMPDIR": str(self.place), "OHMO_TEST_LATE": "2", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
     def run(self, *more: str, before: str = "") -> subprocess.CompletedProcess[str]:
         """``before``: what the shell does first."""
@@ -73,7 +73,7 @@ BLOCKS = [sys.executable, "-c", "import os, signal, sys; signal.pthread_sigmask(
 def test_children_of_tests_get_default_signals_whatever_the_shell_ignores(tmp_path: Path, shell: str, alone: bool) -> None:
     inner = Inner(tmp_path, DEFAULTS)
     if alone:
-        inner.words = lambda *_: [*BLOCKS, sys.executable, "-m", "pytest", "-p", "tests.children", str(inner.tests)]  # type: ignore[method-assign]
+        inner.words = lambda *_: [*BLOCKS, sys.executable, "-m", "pytest", "-p", "pytest_timeout", "-p", "tests.children", str(inner.tests)]  # type: ignore[method-assign]
     done = inner.run(before=shell)
     assert done.returncode == 0, done.stdout + done.stderr
 
