@@ -126,7 +126,11 @@ def lapsing(new_id: NewId) -> Closing:
         if not text.endswith((_PERMISSION, _ONCE, _THUMBS, _DENY)):
             return closing(new_id, "No answer in time: denied")(row)
         made = closing(new_id, "No answer in time: not run.")(row)
-        how = "Press the button, or say `/approve`, to run it now." if text.endswith((_PERMISSION, _ONCE)) else "Press the button to run it now."
+        how = (
+            "Press the button, or say `/approve`, to run it now."
+            if text.endswith((_PERMISSION, _ONCE))
+            else "Press the button to run it now."
+        )
         choices = (Choice(f"{_RUN}{row.row.id}", "Run it now"),)
         return replace(made, outbound=replace(made.outbound, text=f"{made.outbound.text} {how}", choices=choices))
 
