@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from ohmo.contracts.tool import CallContext
@@ -224,7 +225,7 @@ class CommandPolicy:
                 why = f"{simple.text[:200]!r} runs what git's settings say, beside git that changes something"
             ruled = self._by_rule(simple, layers, context, wild=not shut) if why or beyond else None
             if why and ruled is None:
-                return by_mode(context, why)
+                return replace(by_mode(context, why), suggests=f"Bash({command.strip()})" if shut else "")
             if ruled is None or "*" in ruled.rule:  # a wildcard leads nowhere else
                 outside += beyond
             by_rule = by_rule or ruled

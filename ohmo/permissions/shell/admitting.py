@@ -138,6 +138,9 @@ _RUNNERS = word_set(
         debug cp apply ssh tool shell init start attach compose plugin extension completion edit
         replace patch proxy link daemon remote explore publish set-env edit-env add-on foreach"""
 )
+# What git is given first here may be a folder, whose hooks and settings then count.
+_FROM_REMOTES = (("git", "push"), ("git", "pull"), ("git", "fetch"))
+_REMOTES = ("origin", "upstream")
 _OPERAND = re.compile(r"(?!.*::)(?!(?i:file):)[\w./][\w./:@%+=,~^-]*")
 _TARGET = re.compile(r"[\w./][\w./%+-]*")
 _OUTSIDE = re.compile(r"/|~|(?:.*/)?\.\.(?:/|$)")
@@ -257,5 +260,9 @@ def _by_row(row: tuple[str, ...], words: tuple[str, ...], free: tuple[int, ...])
     parsed = given(options, tail, 0, getopt=False)
     if parsed is None:
         return False
+    if any(tail[at] not in _REMOTES for at in parsed.operands[:1]) and row in _FROM_REMOTES:
+        return False
+    if row[1:] == ("run",) and "env" in tail:
+        return False  # npm-run-script(1): without such a script it prints the environment
     form = _TARGET if row[0] == "make" else _OPERAND
     return all(form.fullmatch(tail[at]) for at in parsed.operands)

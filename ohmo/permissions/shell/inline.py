@@ -42,7 +42,9 @@ _LISTS = {  # programs that are told their files by another file
     "zip": re.compile(r"-\w*@"),
     "rsync": re.compile(r"--files-from.*"),
 }
-_SED_RUNS = re.compile(r"(?:^|[;\n}])\s*(?:\d+|\$|/[^/]*/)?\s*[erRwW](?:\s|$)|/[gpiI0-9]*[ew][gpiI0-9]*(?:\s|$)")
+_SED_RUNS = re.compile(  # blanks without line breaks: each line is looked at once
+    r"(?:^|[;\n}])[ \t]*(?:\d+|\$|/[^/]*/)?[ \t]*[erRwW](?:\s|$)|/[gpiI0-9]*[ew][gpiI0-9]*(?:\s|$)"
+)
 
 
 def _listed(simple: Simple) -> str:

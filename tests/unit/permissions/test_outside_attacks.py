@@ -213,7 +213,7 @@ def test_a_grant_for_a_verb_does_not_widen_by_options(house: House, rule: str, c
     remembered = [Grant("g", "*", rule, "ada", datetime.now(UTC))]
     assert house.bash(command, grants=remembered).verdict == "ask"
     assert house.bash(command, allow=[rule]).verdict == "ask"
-    assert house.bash(rule[5:-1].rstrip(":*") + " x", grants=remembered).verdict == "allow"
+    assert house.bash(rule[5:-1].rstrip(":*") + " origin", grants=remembered).verdict == "allow"
 
 
 @pytest.mark.parametrize(
@@ -273,3 +273,28 @@ def test_no_repetition_holds_the_judgement_up(house: House, command: str) -> Non
     began = time.process_time()
     assert house.bash(command).verdict != "deny"
     assert time.process_time() - began < 2.0
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("Bash(git push:*)", "git push ./bare"),
+        ("Bash(git push:*)", "git push bare main"),
+        ("Bash(git fetch:*)", "git fetch ../bare"),
+        ("Bash(git pull origin:*)", "git pull origin ext::x"),
+        ("Bash(npm run:*)", "npm run env"),
+        ("Bash(pnpm run:*)", "pnpm run --silent env"),
+    ],
+)
+def test_a_rule_for_a_remote_or_a_script_leads_to_nothing_else(house: House, rule: str, command: str) -> None:
+    assert house.bash(command, allow=[rule]).verdict == "ask"
+    assert house.bash("git push -u origin main", allow=["Bash(git push:*)"]).verdict == "allow"
+    assert house.bash("npm run build", allow=["Bash(npm run:*)"]).verdict == "allow"
+
+
+def test_what_always_remembers_lets_the_same_command_through_where_a_wildcard_would_not(house: House) -> None:
+    (house.work / ".git" / "config").write_text("[core]\n\thooksPath = .husky/_\n")
+    asked = house.bash("git status")
+    assert (asked.verdict, asked.suggests) == ("ask", "Bash(git status)")
+    remembered = [Grant("g", "*", asked.suggests, "ada", datetime.now(UTC))]
+    assert house.bash("git status", grants=remembered).verdict == "allow"
