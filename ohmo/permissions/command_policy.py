@@ -303,6 +303,7 @@ class CommandPolicy:
         if not all(self._may_write(simple, target, rules) for target in written):
             return None
         inside = partial(self._inside, simple.cwds[-1], context)
+        wild = wild and all(inside(each.target) for each in simple.redirects if each.kind == "read")
         for layer, each in layers:
             for rule in each:
                 told = wild or "*" not in (rule.pattern or "")

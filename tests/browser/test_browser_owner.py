@@ -54,11 +54,11 @@ async def test_a_person_is_let_in_by_code_and_shown_out_again(page: Page, house:
     await expect(page.get_by_role("alert")).to_contain_text("nobody asks with this code")
     await page.get_by_label("Code").fill(" K7-QX ")
     await page.keyboard.press("Enter")
-    await expect(page.locator("#board-toast")).to_have_text("<b>Grace</b> is let in as user")
+    await expect(page.locator("#board-toast")).to_have_text("<b>Grace</b> is let in as guest")
     await expect(page.get_by_label("Code")).to_have_value("")
     await page.locator("#board .rows li", has_text="4711").get_by_role("button", name="Show out").click()
     await page.get_by_role("button", name="Keep it").click()
-    assert [one.role for one in house.persons] == ["user", "owner"]
+    assert [one.role for one in house.persons] == ["guest", "owner"]
     await page.locator("#board .rows li", has_text="4711").get_by_role("button", name="Show out").click()
     await page.get_by_role("dialog").get_by_role("button", name="Show out").click()
     await expect(page.locator("#board-toast")).to_have_text("<b>Grace</b> is let in no more")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from channels.cleaning import clean
@@ -75,6 +75,10 @@ def test_code_calls_nobody_and_cannot_close_its_own_fence() -> None:
     assert not cards.CALLS_ALL.search(text)
 
 
+HOST = re.compile(r" \((?:[\w-]+\.)+\w+\)")  # stands behind words that look like another address
+
+
+@example("[a](https://x.org):OK:")
 @settings(max_examples=150, deadline=None)
 @given(commonmark)
 def test_any_commonmark_gives_cards_that_feishu_accepts_and_says_every_word(text: str) -> None:
@@ -85,7 +89,8 @@ def test_any_commonmark_gives_cards_that_feishu_accepts_and_says_every_word(text
         assert size(card) <= MOST_BYTES
         assert not cards.calls_all(json.dumps(card))
     if clean(text).strip():
-        assert letters("".join(map(shown, said))).replace("nothingtosay", "") == letters(plain(clean(text))).replace("nothingtosay", "")
+        words = [HOST.sub("", each) for each in ("".join(map(shown, said)), plain(clean(text)))]
+        assert letters(words[0]).replace("nothingtosay", "") == letters(words[1]).replace("nothingtosay", "")
 
 
 @settings(max_examples=60, deadline=None)
