@@ -79,12 +79,11 @@ class Answering:
 
     async def _stands_on_its_card(self, asked: Asked, answer: Answer) -> bool:
         """A platform lets people forward a card with its buttons, and some programs send what stands on
-        none. Until the platform has named the card, its chat is all that is known of it."""
+        none. Until the platform has named the card, its chat is all that is known of it; of a card whose
+        row was let go of (``retention``) while its question stays open, the conversation's."""
         row = await self._parts.store.post_row(asked.ask.id)
-        if row is None:
-            return False
-        where, here = row.row.outbound.address, answer.address
-        known = [state.receipt.message for state in row.parts if state.receipt is not None]
+        where, here = (asked.address if row is None else row.row.outbound.address), answer.address
+        known = [state.receipt.message for state in (() if row is None else row.parts) if state.receipt is not None]
         same_chat = (where.channel, where.account, where.chat) == (here.channel, here.account, here.chat)
         return same_chat and (not known or answer.message in known)
 
