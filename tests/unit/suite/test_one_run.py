@@ -29,7 +29,7 @@ class Inner:
 
     def words(self, *more: str) -> list[str]:
         plain = ["-p", "tests.children", "-p", "no:cacheprovider", "-p", "pytest_timeout", "-q", "-s"]
-        return [sys.executable, "-m", "tests.run", *more, *plain, str(self.tests)]
+        return [sys.executable, "-m", "tests.run", "--strict", *more, *plain, str(self.tests)]
 
     @property
     def environ(self) -> dict[str, str]:
