@@ -268,7 +268,7 @@ class CommandPolicy:
                     return f"{path} is a folder"
                 if self._reach.outside(path, context):
                     outside.append(path)
-            listed = (real(word if word.startswith("/") else f"{cwd}/{word}") for word in simple.listed)
+            listed = (_resolved(word, cwd) for word in simple.listed)
             outside += [path for path in listed if self._reach.outside(path, context)]
             if opened.repository is not None:
                 problem = self._why_no_git(f"{cwd}/{opened.repository}", context, outside)
@@ -312,13 +312,17 @@ class CommandPolicy:
         return None
 
     def _inside(self, cwd: str, context: CallContext, word: str) -> bool:
-        path = real(word if word.startswith("/") else f"{cwd}/{word}")
+        path = _resolved(word, cwd)
         return self._reach.holds(path, context)
 
     @staticmethod
     def _may_write(simple: Simple, target: str, rules: Sequence[Rule]) -> bool:
-        paths = [real(target if target.startswith("/") else f"{cwd}/{target}") for cwd in simple.cwds]
+        paths = [_resolved(target, cwd) for cwd in simple.cwds]
         return all(any(path_matches(rule, "write", "Write", path) for rule in rules) for path in paths)
+
+
+def _resolved(word: str, cwd: str) -> str:
+    return real(word if word.startswith("/") else f"{cwd}/{word}")
 
 
 def _paths(simple: Simple, opened: Reading, cwd: str) -> list[str]:
@@ -326,7 +330,7 @@ def _paths(simple: Simple, opened: Reading, cwd: str) -> list[str]:
     redirected = (each.target for each in simple.redirects if each.kind == "read")
     globbed = (simple.words[at] for at in simple.found)
     words = dict.fromkeys((*opened.paths, *redirected, *globbed))
-    return [real(word if word.startswith("/") else f"{cwd}/{word}") for word in words if word != "/dev/null"]
+    return [_resolved(word, cwd) for word in words if word != "/dev/null"]
 
 
 def _only_read(simple: Simple, word: str) -> bool:
