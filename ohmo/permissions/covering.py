@@ -30,7 +30,7 @@ def covers(rule: Rule, texts: Sequence[str]) -> bool:
     if rule.pattern is None:
         return True
     ordered = Rule(rule.tool, _in_order(rule.pattern), rule.text)
-    return any(command_matches(each, text, fold=True) for each in (rule, ordered) for text in texts)
+    return any(command_matches(each, text) for each in (rule, ordered) for text in texts)
 
 
 def _in_order(text: str) -> str:

@@ -123,27 +123,31 @@ def forbidden(rule: Rule) -> Forbidden:
 
 
 @lru_cache(maxsize=8192)
-def _glob(pattern: str, *, fold: bool) -> re.Pattern[str]:
+def _glob(pattern: str) -> re.Pattern[str]:
     body = ".*".join(re.escape(part) for part in pattern.split("*"))
-    return re.compile(body, re.DOTALL | (re.IGNORECASE if fold else 0))
+    return re.compile(body, re.DOTALL | re.IGNORECASE)
 
 
-def command_matches(rule: Rule, text: str, *, fold: bool = False) -> bool:
-    """``git status:*`` is a prefix that ends at a word; ``*`` inside a pattern is anything; otherwise the whole command."""
+def command_matches(rule: Rule, text: str) -> bool:
+    """For rules that forbid or ask, in any case of letters: ``git status:*`` is a prefix that ends at
+    a word; ``*`` inside a pattern is anything; otherwise the whole command. What a rule lets through
+    is decided by its words (``shell/admitting.py``)."""
     if rule.tool != "Bash":
         return False
     pattern = rule.pattern
     if pattern is None:
         return True
+    left = text.casefold()
     if pattern.endswith(":*"):
         prefix = pattern[:-2]
         if "*" in prefix:
-            return _glob(prefix, fold=fold).match(text) is not None
-        left, right = (text.casefold(), prefix.casefold()) if fold else (text, prefix)
+            return _glob(prefix).match(text) is not None
+        right = prefix.casefold()
         return left == right or left.startswith(right + " ")
     if "*" in pattern:
-        return _glob(pattern, fold=fold).fullmatch(text) is not None or (pattern.endswith(" *") and text == pattern[:-2])
-    return text == pattern or (fold and text.casefold() == pattern.casefold())
+        whole = pattern.endswith(" *") and left == pattern[:-2].casefold()
+        return whole or _glob(pattern).fullmatch(text) is not None
+    return left == pattern.casefold()
 
 
 def host_matches(rule: Rule, host: str) -> bool:
