@@ -1,23 +1,55 @@
-"""Olm and Megolm as libolm computes them, AES for files, behind typed words: the only file that knows python-olm and pycryptodome.
+"""Olm and Megolm as vodozemac computes them, AES for files, behind typed words: the only file that knows vodozemac and pycryptodome.
 
-Source: Matrix specification, "End-to-end encryption"; libolm's "Olm" and "Megolm" documents."""
+Source: Matrix specification, "End-to-end encryption"; the "Olm" and "Megolm" documents of libolm."""
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, cast
 
-import olm
+import vodozemac
 from Crypto.Cipher import AES
+from vodozemac import (
+    AnyOlmMessage,
+    Curve25519PublicKey,
+    Ed25519PublicKey,
+    Ed25519Signature,
+    ExportedSessionKey,
+    GroupSession,
+    MegolmMessage,
+    PreKeyMessage,
+    SessionKey,
+)
 
 Json = dict[str, Any]
-_olm = cast("Any", olm)  # untyped
-_FAILURES = (_olm.OlmAccountError, _olm.OlmSessionError, _olm.OlmGroupSessionError, ValueError, TypeError)
+OF_LIBOLM = {"account": vodozemac.Account, "session": vodozemac.Session, "hearing": vodozemac.InboundGroupSession}
 
 
 class Undecipherable(Exception):
-    """libolm refused: wrong key, wrong message, or not one at all. The text is its own code, such as UNKNOWN_MESSAGE_INDEX."""
+    """vodozemac refused: wrong key, wrong message, or not one at all. The text is its own."""
+
+
+class TooEarly(Undecipherable):
+    """The session is known from a later message on only."""
+
+
+@contextmanager
+def _refusing() -> Generator[None]:
+    """Every error of vodozemac is a ValueError."""
+    try:
+        yield
+    except ValueError as error:
+        raise Undecipherable(str(error)) from error
+
+
+def of_libolm(kind: str, pickle: bytes, key: bytes) -> bytes:
+    """What libolm kept of one ``OF_LIBOLM``, as it is kept now. libolm's lock was the key in hexadecimal digits. Raises Undecipherable."""
+    with _refusing():
+        raw = cast("Any", OF_LIBOLM[kind]).from_libolm_pickle(pickle.decode(), key.hex().encode())
+        return cast("str", raw.pickle(key)).encode()
 
 
 def canonical(thing: Json) -> str:
@@ -29,170 +61,157 @@ def canonical(thing: Json) -> str:
 def signed_by(thing: Json, user: str, key_id: str, key: str) -> bool:
     """Whether ``thing`` carries a good signature of ``user`` under ``key_id`` ("ed25519:DEVICE") made with the public ``key``."""
     try:
-        _olm.ed25519_verify(key, canonical(thing), thing["signatures"][user][key_id])
-    except (KeyError, AttributeError, _olm.utility.OlmVerifyError, *_FAILURES):
+        signature = Ed25519Signature.from_base64(thing["signatures"][user][key_id])
+        Ed25519PublicKey.from_base64(key).verify_signature(canonical(thing).encode(), signature)
+    except (KeyError, AttributeError, TypeError, ValueError):
         return False
     return True
 
 
 class Account:
-    """A device's identity and its one-time keys."""
+    """A device's identity and its one-time keys. ``key``, here and below: the 32 bytes that lock what is kept."""
 
-    def __init__(self, raw: Any = None) -> None:
-        self._raw = _olm.Account() if raw is None else raw
-        keys = cast("dict[str, str]", self._raw.identity_keys)
-        self.curve, self.ed = keys["curve25519"], keys["ed25519"]
+    def __init__(self, raw: vodozemac.Account | None = None) -> None:
+        self._raw = cast("Any", vodozemac.Account() if raw is None else raw)  # the stubs of 0.10.0 leave out fallback keys
+        self.curve = cast("str", self._raw.curve25519_key.to_base64())
+        self.ed = cast("str", self._raw.ed25519_key.to_base64())
 
     @classmethod
-    def load(cls, pickle: bytes, key: str) -> Account:
+    def load(cls, pickle: bytes, key: bytes) -> Account:
         """Raises Undecipherable: the key or the pickle is wrong."""
-        try:
-            return cls(_olm.Account.from_pickle(pickle, key))
-        except _FAILURES as error:
-            raise Undecipherable(str(error)) from error
+        with _refusing():
+            return cls(vodozemac.Account.from_pickle(pickle.decode(), key))
 
-    def dump(self, key: str) -> bytes:
-        return cast("bytes", self._raw.pickle(key))
+    def dump(self, key: bytes) -> bytes:
+        return cast("str", self._raw.pickle(key)).encode()
 
     def sign(self, thing: Json) -> str:
-        return cast("str", self._raw.sign(canonical(thing)))
+        return cast("str", self._raw.sign(canonical(thing).encode()).to_base64())
 
     def spare_keys(self, wanted: int) -> dict[str, str]:
         """Unpublished one-time keys by id, as many as ``wanted``; made when there are fewer."""
-        unpublished = cast("dict[str, str]", self._raw.one_time_keys["curve25519"])
-        if wanted > len(unpublished):
-            self._raw.generate_one_time_keys(wanted - len(unpublished))
-            unpublished = cast("dict[str, str]", self._raw.one_time_keys["curve25519"])
-        return unpublished
+        missing = wanted - len(self._raw.one_time_keys)
+        if missing > 0:
+            self._raw.generate_one_time_keys(missing)
+        return _texts(self._raw.one_time_keys)
 
     def fallback_key(self) -> dict[str, str]:
         """A key for when the one-time keys have run out, by id; one that was never published is used before another is made."""
-        if not self._raw.fallback_key["curve25519"]:
+        if not self._raw.fallback_key:
             self._raw.generate_fallback_key()
-        return cast("dict[str, str]", self._raw.fallback_key["curve25519"])
+        return _texts(self._raw.fallback_key)
 
     def published(self) -> None:
         self._raw.mark_keys_as_published()
 
     def reaches(self, curve: str, one_time_key: str) -> Session:
         """A session towards a device, begun by us."""
-        try:
-            return Session(_olm.OutboundSession(self._raw, curve, one_time_key))
-        except _FAILURES as error:
-            raise Undecipherable(str(error)) from error
+        with _refusing():
+            theirs = Curve25519PublicKey.from_base64(curve)
+            return Session(self._raw.create_outbound_session(theirs, Curve25519PublicKey.from_base64(one_time_key)))
 
-    def reached(self, curve: str, body: str) -> Session:
-        """A session begun by the device ``curve`` with this pre-key message; the one-time key it used is spent."""
-        try:
-            raw = _olm.InboundSession(self._raw, _olm.OlmPreKeyMessage(body), curve)
-            self._raw.remove_one_time_keys(raw)
-        except _FAILURES as error:
-            raise Undecipherable(str(error)) from error
-        return Session(raw)
+    def reached(self, curve: str, body: str) -> tuple[Session, str]:
+        """A session begun by the device ``curve`` with this pre-key message, and its text; the one-time key it used is spent."""
+        with _refusing():
+            theirs = Curve25519PublicKey.from_base64(curve)
+            raw, plain = self._raw.create_inbound_session(theirs, PreKeyMessage.from_base64(body))
+        return Session(raw), _text(plain)
 
 
 class Session:
     """Olm between two devices. ``decrypt`` and ``encrypt`` move it on: save it afterwards."""
 
-    def __init__(self, raw: Any) -> None:
+    def __init__(self, raw: vodozemac.Session) -> None:
         self._raw = raw
-        self.id = cast("str", raw.id)
+        self.id = raw.session_id
 
     @classmethod
-    def load(cls, pickle: bytes, key: str) -> Session:
-        try:
-            return cls(_olm.Session.from_pickle(pickle, key))
-        except _FAILURES as error:
-            raise Undecipherable(str(error)) from error
+    def load(cls, pickle: bytes, key: bytes) -> Session:
+        with _refusing():
+            return cls(vodozemac.Session.from_pickle(pickle.decode(), key))
 
-    def dump(self, key: str) -> bytes:
-        return cast("bytes", self._raw.pickle(key))
+    def dump(self, key: bytes) -> bytes:
+        return self._raw.pickle(key).encode()
 
     def began_with(self, body: str) -> bool:
         try:
-            return bool(self._raw.matches(_olm.OlmPreKeyMessage(body)))
-        except _FAILURES:
+            return self._raw.session_matches(PreKeyMessage.from_base64(body))
+        except ValueError:
             return False
 
     def decrypt(self, kind: int, body: str) -> str:
-        try:
-            return cast("str", self._raw.decrypt(_olm.OlmPreKeyMessage(body) if kind == 0 else _olm.OlmMessage(body)))
-        except _FAILURES as error:
-            raise Undecipherable(str(error)) from error
+        with _refusing():
+            return _text(self._raw.decrypt(AnyOlmMessage.from_parts(kind, _bytes(body))))
 
     def encrypt(self, text: str) -> Json:
-        message = self._raw.encrypt(text)
-        return {"type": 0 if isinstance(message, _olm.OlmPreKeyMessage) else 1, "body": message.ciphertext}
+        kind, body = self._raw.encrypt(text.encode()).to_parts()
+        return {"type": kind, "body": base64.b64encode(body).decode().rstrip("=")}
 
 
 class Speaking:
     """Our Megolm session of a room. ``encrypt`` moves it on: save it before the message goes out."""
 
-    def __init__(self, raw: Any = None) -> None:
-        self._raw = _olm.OutboundGroupSession() if raw is None else raw
-        self.id = cast("str", self._raw.id)
+    def __init__(self, raw: GroupSession | None = None) -> None:
+        self._raw = GroupSession() if raw is None else raw
+        self.id = self._raw.session_id
 
     @classmethod
-    def load(cls, pickle: bytes, key: str) -> Speaking:
-        try:
-            return cls(_olm.OutboundGroupSession.from_pickle(pickle, key))
-        except _FAILURES as error:
-            raise Undecipherable(str(error)) from error
+    def load(cls, pickle: bytes, key: bytes) -> Speaking:
+        with _refusing():
+            return cls(GroupSession.from_pickle(pickle.decode(), key))
 
-    def dump(self, key: str) -> bytes:
-        return cast("bytes", self._raw.pickle(key))
+    def dump(self, key: bytes) -> bytes:
+        return self._raw.pickle(key).encode()
 
     @property
     def key(self) -> str:
         """Reads everything from the next message on."""
-        return cast("str", self._raw.session_key)
+        return self._raw.session_key.to_base64()
 
     def encrypt(self, text: str) -> str:
-        return cast("str", self._raw.encrypt(text))
+        return self._raw.encrypt(text.encode()).to_base64()
 
 
 class Hearing:
     """Somebody's Megolm session of a room, from some message on."""
 
-    def __init__(self, raw: Any) -> None:
+    def __init__(self, raw: vodozemac.InboundGroupSession) -> None:
         self._raw = raw
-        self.id = cast("str", raw.id)
-        self.first = cast("int", raw.first_known_index)
+        self.id = raw.session_id
+        self.first = raw.first_known_index
 
     @classmethod
     def shared(cls, session_key: str) -> Hearing:
-        try:
-            return cls(_olm.InboundGroupSession(session_key))
-        except _FAILURES as error:
-            raise Undecipherable(str(error)) from error
+        with _refusing():
+            return cls(vodozemac.InboundGroupSession(SessionKey(session_key)))
 
     @classmethod
     def forwarded(cls, export: str) -> Hearing:
-        try:
-            return cls(_olm.InboundGroupSession.import_session(export))
-        except _FAILURES as error:
-            raise Undecipherable(str(error)) from error
+        with _refusing():
+            return cls(vodozemac.InboundGroupSession.import_session(ExportedSessionKey(export)))
 
     @classmethod
-    def load(cls, pickle: bytes, key: str) -> Hearing:
-        try:
-            return cls(_olm.InboundGroupSession.from_pickle(pickle, key))
-        except _FAILURES as error:
-            raise Undecipherable(str(error)) from error
+    def load(cls, pickle: bytes, key: bytes) -> Hearing:
+        with _refusing():
+            return cls(vodozemac.InboundGroupSession.from_pickle(pickle.decode(), key))
 
-    def dump(self, key: str) -> bytes:
-        return cast("bytes", self._raw.pickle(key))
+    def dump(self, key: bytes) -> bytes:
+        return self._raw.pickle(key).encode()
 
     def decrypt(self, ciphertext: str) -> tuple[str, int]:
         """The text, and its number in the session."""
-        try:
-            return cast("tuple[str, int]", self._raw.decrypt(ciphertext))
-        except _FAILURES as error:
-            raise Undecipherable(str(error)) from error
+        with _refusing():
+            message = MegolmMessage.from_base64(ciphertext)
+            if message.message_index() < self.first:
+                raise TooEarly(f"message {message.message_index()}, and the session is known from {self.first} on")
+            read = self._raw.decrypt(message)
+        return _text(read.plaintext), read.message_index
 
     def export(self) -> str:
         """Everything this session can read, for another device."""
-        return cast("str", self._raw.export_session(self.first))
+        exported = self._raw.export_at(self.first)
+        assert exported is not None, "it reads from there on"
+        return exported.to_base64()
 
 
 def cipher(key: bytes, start: bytes) -> Callable[[bytes], bytes]:
@@ -201,3 +220,15 @@ def cipher(key: bytes, start: bytes) -> Callable[[bytes], bytes]:
         raise ValueError("AES-256-CTR wants 32 bytes of key and 16 of start")
     made = cast("Any", AES).new(key, AES.MODE_CTR, nonce=start[:8], initial_value=int.from_bytes(start[8:]))
     return lambda chunk: cast("bytes", made.encrypt(chunk))
+
+
+def _text(plain: bytes) -> str:
+    return plain.decode(errors="replace")
+
+
+def _texts(keys: dict[str, Curve25519PublicKey]) -> dict[str, str]:
+    return {name: key.to_base64() for name, key in keys.items()}
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)

@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Any, cast
 
 from channels.errors import AuthFailed
-from channels.matrix.client_olm import Account, Hearing, Undecipherable, signed_by
+from channels.matrix.client_olm import Account, Hearing, TooEarly, Undecipherable, signed_by
 from channels.matrix.inbound import Event, Unreadable, mapping
 from channels.matrix.keystore import Heard, KeyStore, Peer
 from channels.record import record
@@ -20,7 +20,7 @@ from channels.record import record
 Json = dict[str, Any]
 
 OLM, MEGOLM = "m.olm.v1.curve25519-aes-sha2", "m.megolm.v1.aes-sha2"
-SPARE = 50  # one-time keys that shall lie at the homeserver; libolm holds a hundred
+SPARE = 50  # one-time keys that shall lie at the homeserver
 WITHHELD = {"m.room_key.withheld", "org.matrix.room_key.withheld"}
 
 
@@ -157,8 +157,7 @@ class Device:
             return plain
         if kind != 0:
             raise Undecipherable("no session of this device reads it")
-        session = self.account.reached(curve, body)
-        plain = session.decrypt(kind, body)
+        session, plain = self.account.reached(curve, body)
         self._store.put_account(self.account)
         self._store.put_session(curve, session, heard=True)
         return plain
@@ -242,9 +241,10 @@ class Device:
                 return Unreadable("the key of the device that said it has changed")
             try:
                 plain, number = heard.session.decrypt(text_of(content, "ciphertext"))
+            except TooEarly:
+                return Unreadable("its key reads later messages only", name)
             except Undecipherable as error:
-                early = "UNKNOWN_MESSAGE_INDEX" in str(error)
-                return Unreadable("its key reads later messages only" if early else f"it is damaged ({error})", name if early else "")
+                return Unreadable(f"it is damaged ({error})")
             if self._store.used_by(name, number, identity) != identity:
                 return Unreadable("it repeats an earlier message")
         said = _parsed(plain)

@@ -5,6 +5,7 @@ Every method runs inside ``whole()``: one transaction for one step of the device
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 import sqlite3
@@ -15,7 +16,7 @@ from typing import Any
 
 from channels.durable import write_whole
 from channels.errors import AuthFailed, NotReady
-from channels.matrix.client_olm import Account, Hearing, Session, Speaking, Undecipherable
+from channels.matrix.client_olm import Account, Hearing, Session, Speaking, Undecipherable, of_libolm
 from channels.matrix.private_files import private
 from channels.record import record
 
@@ -38,9 +39,20 @@ CREATE TABLE waiting (event TEXT PRIMARY KEY, room TEXT NOT NULL, session TEXT N
   body TEXT NOT NULL, at INTEGER NOT NULL, told INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 CREATE INDEX waiting_for ON waiting (session);
 CREATE TABLE withheld (session TEXT PRIMARY KEY, why TEXT NOT NULL) WITHOUT ROWID;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 """
 KEY = "pickle.key"
+CARRIED = (  # what it is, its rows, and how one is changed or left behind
+    ("account", "SELECT value, name FROM self", "UPDATE self SET value = ? WHERE name = ?", ""),
+    ("session", "SELECT pickle, id FROM olm", "UPDATE olm SET pickle = ? WHERE id = ?", "DELETE FROM olm WHERE id = ?"),
+    (
+        "hearing",
+        "SELECT pickle, room, id FROM hearing",
+        "UPDATE hearing SET pickle = ? WHERE room = ? AND id = ?",
+        "DELETE FROM hearing WHERE room = ? AND id = ?",
+    ),
+)
+log = logging.getLogger("channels.matrix")
 
 
 @record
@@ -91,7 +103,7 @@ class Waiting:
 class KeyStore:
     """Not for two threads at once. Raises AuthFailed when the files are missing, damaged or open to others; NotReady when the disk fails."""
 
-    def __init__(self, connection: sqlite3.Connection, key: str, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, key: bytes, path: Path) -> None:
         self._db, self._key, self.path = connection, key, path
 
     @classmethod
@@ -107,15 +119,17 @@ class KeyStore:
                     )
                 write_whole(lock, secrets.token_hex(32))
             private(lock)
-            key = lock.read_text().strip()
-            if len(key) < 32:
+            key = _bytes(lock.read_text().strip())
+            if len(key) != 32:
                 raise AuthFailed(f"{lock} is damaged: put it back from a backup, or {_fresh(folder)}")
             if not path.exists():
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             private(path)
-            return cls(_connect(path), key, path)
+            return cls(_connect(path, key), key, path)
         except OSError as error:
             raise AuthFailed(f"{error.filename or folder}: {error.strerror}; the keys of the Matrix device live there") from error
+        except sqlite3.OperationalError as error:
+            raise NotReady(f"{path}: {error}; the keys of the Matrix device live there") from error
         except sqlite3.DatabaseError as error:
             raise AuthFailed(f"{path} is damaged ({error}): put it back from a backup, or {_fresh(folder)}") from error
 
@@ -146,8 +160,7 @@ class KeyStore:
         try:
             return None if row is None else Account.load(row[0], self._key)
         except Undecipherable as error:
-            what = f"{KEY} does not open {self.path.name} ({error})"
-            raise AuthFailed(f"{self.path.parent}: {what}: put both back from a backup, or {_fresh(self.path.parent)}") from error
+            raise _locked(self.path, error) from error
 
     def put_account(self, account: Account) -> None:
         self._do("INSERT OR REPLACE INTO self VALUES ('account', ?)", account.dump(self._key))
@@ -277,7 +290,7 @@ class KeyStore:
         return self._db.execute(statement, values).fetchall()
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, key: bytes) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -289,12 +302,46 @@ def _connect(path: Path) -> sqlite3.Connection:
             raise sqlite3.DatabaseError(said)
         if version == 0:
             connection.executescript(f"BEGIN; {SCHEMA} COMMIT;")
-        elif version != 1:
+        elif version == 1:
+            _carry_over(connection, key, path)
+        elif version != 2:
             raise sqlite3.DatabaseError(f"it is of version {version}, written by a newer ohmo")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _carry_over(connection: sqlite3.Connection, key: bytes, path: Path) -> None:
+    """From version 1, where libolm kept its pickles: the device and every session as they were, all of it or nothing.
+
+    Our own sessions of rooms cannot be carried over and need not be: the next message in a room begins a new one, and what
+    was said with the old one stays readable. A session that is damaged is left behind, as it was of no use before."""
+    connection.execute("BEGIN IMMEDIATE")
+    for kind, rows, update, delete in CARRIED:
+        for pickle, *row in connection.execute(rows).fetchall():
+            try:
+                connection.execute(update, (of_libolm(kind, pickle, key), *row))
+            except Undecipherable as error:
+                if kind == "account":
+                    raise _locked(path, error) from error
+                log.warning("%s: the session %s is damaged (%s) and left behind", path, row[-1], error)
+                connection.execute(delete, row)
+    connection.execute("DELETE FROM speaking")
+    connection.execute("PRAGMA user_version = 2")
+    connection.execute("COMMIT")
+
+
+def _bytes(digits: str) -> bytes:
+    try:
+        return bytes.fromhex(digits)
+    except ValueError:
+        return b""
+
+
+def _locked(path: Path, error: Undecipherable) -> AuthFailed:
+    what = f"{KEY} does not open {path.name} ({error})"
+    return AuthFailed(f"{path.parent}: {what}: put both back from a backup, or {_fresh(path.parent)}")
 
 
 def _fresh(folder: Path) -> str:

@@ -79,7 +79,7 @@ SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "slack_sdk": "channels.slack.client",
     "telegram": "channels.telegram.client",
     "mautrix": "channels.matrix.client",
-    "olm": "channels.matrix.client_olm",
+    "vodozemac": "channels.matrix.client_olm",
     "Crypto": "channels.matrix.client_olm",
     "discord": "channels.discord.client",
     "lark_oapi": "channels.feishu.client",

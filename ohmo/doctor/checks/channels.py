@@ -46,7 +46,7 @@ def _keys(ground: Ground) -> Finding:
     if ground.config is None:
         return skipped(UNREAD)
     for channel in _on(ground):
-        if channel.name == "matrix" and channel.settings.get("encryption") is True and not ground.machine.has_module("olm"):
+        if channel.name == "matrix" and channel.settings.get("encryption") is True and not ground.machine.has_module("vodozemac"):
             return problem("matrix: encryption is on, but its library is not installed", "pip install 'ohmo[e2ee]'")
     return ok()
 

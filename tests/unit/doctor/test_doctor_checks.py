@@ -136,7 +136,7 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
                       frozenset({"configuration.reachable"})),
     "channels.sdk": (without_module("telegram"), "pip install 'ohmo[telegram]'", frozenset()),
     "channels.encryption": (
-        lambda p: (p.raw.append(RawChannel("matrix", ChannelPolicy(enabled=True, groups="open"), {"encryption": True})), without_module("olm")(p)),
+        lambda p: (p.raw.append(RawChannel("matrix", ChannelPolicy(enabled=True, groups="open"), {"encryption": True})), without_module("vodozemac")(p)),
         "pip install 'ohmo[e2ee]'",
         frozenset(),
     ),

@@ -44,7 +44,7 @@ class Someone:
     def open(self) -> None:
         KeyStore.open(self.folder, self.name).close()
         self.connection = sqlite3.connect(self.folder / f"{self.name}.db", isolation_level=None, factory=Dies)
-        self.store = KeyStore(self.connection, (self.folder / "pickle.key").read_text(), self.folder / f"{self.name}.db")
+        self.store = KeyStore(self.connection, bytes.fromhex((self.folder / "pickle.key").read_text()), self.folder / f"{self.name}.db")
         self.device = Device(self.store, self.user, self.name)
         self.speech = Speech(self.store, self.device, lambda: self.now)
 
