@@ -63,6 +63,7 @@ PARTS: Mapping[str, tuple[Callable[[], bool], str]] = {
     "glibc": (lambda: machine.libc_ver()[0] == "glibc", "mallopt, malloc_trim and heaps of threads are glibc's"),
     "jq": (lambda: _program("jq"), "apt install jq"),
     "kubectl": (lambda: _program("kubectl"), "every manifest is validated by itself as well"),
+    "libolm": (lambda: _module("olm"), "another maker's encryption: python-olm has wheels for Linux with glibc and Python before 3.13"),
     "linux": (lambda: sys.platform == "linux", "what is tested is Linux's (/proc, prctl, abstract sockets)"),
     "make": (lambda: _program("make"), "apt install make"),
     "mounts": (_mounts, "the right to mount a small file system (mount(2)): root in no container without it"),

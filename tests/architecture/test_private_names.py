@@ -13,6 +13,7 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.metadata import packages_distributions, version
 from typing import NamedTuple
 
@@ -61,11 +62,7 @@ LEANS: Mapping[str, Leaning] = {
     ),
     "mautrix": Leaning(
         "0.22",
-        {
-            "_log_request": "nothing that people write is logged",
-            "_log_request_done": "the same",
-            "_send": "a 429 keeps its waiting time",
-        },
+        {"_log_request": "nothing that people write is logged", "_log_request_done": "the same", "_send": "a 429 keeps its waiting time"},
     ),
     "python-telegram-bot": Leaning("22.9", {"_httpxrequest": "the SDK's own transport brings httpx; ours is on aiohttp"}),
 }
@@ -83,8 +80,11 @@ def _foreign(module: str) -> bool:
 
 def _distribution(module: str) -> str:
     """``discord.gateway`` → ``discord.py``."""
-    (name,) = set(packages_distributions()[module.partition(".")[0]])
+    (name,) = set(_distributions()[module.partition(".")[0]])
     return name
+
+
+_distributions = cache(packages_distributions)
 
 
 def _sdk_of(module: str) -> str:
@@ -136,11 +136,10 @@ def _leans(module: str, tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield from _inherited(module, node)
             case _:
                 pass
-    ours = _stored(tree)
+    ours, receivers = _stored(tree), {"self", "cls", "super()", *stdlib}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and _private(node.attr) and node.attr not in ours:
-            if _receiver(node) not in {"self", "cls", "super()", *stdlib}:
-                yield _distribution(_sdk_of(module)) if _sdk_of(module) else module, node.attr
+        if isinstance(node, ast.Attribute) and _private(node.attr) and node.attr not in ours and _receiver(node) not in receivers:
+            yield _distribution(_sdk_of(module)) if _sdk_of(module) else module, node.attr
 
 
 def _imported(names: list[str]) -> Iterator[tuple[str, str]]:
@@ -168,9 +167,9 @@ def test_every_private_name_of_an_sdk_stands_in_the_list_and_nothing_else_does()
 
 def _ranges() -> dict[str, list[Requirement]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    lists = [project["dependencies"], *(part for name, part in project["optional-dependencies"].items() if name != "dev")]
+    optional = [words for name, part in project["optional-dependencies"].items() if name != "dev" for words in part]
     found: dict[str, list[Requirement]] = {}
-    for requirement in (Requirement(words) for words in sum(lists, [])):
+    for requirement in map(Requirement, [*project["dependencies"], *optional]):
         found.setdefault(canonicalize_name(requirement.name), []).append(requirement)
     return found
 

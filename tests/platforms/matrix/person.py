@@ -1,4 +1,5 @@
-"""Somebody with an encrypting client of their own: mautrix's OlmMachine, another implementation than ohmo's, moved on one sync at a time."""
+"""Somebody with an encrypting client of their own: mautrix's OlmMachine on libolm, another machine on another library than
+ohmo's, moved on one sync at a time. Imported where libolm is: tests/parts.py."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import asyncio
 import itertools
 import secrets
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from mautrix.api import HTTPAPI, Method
@@ -13,7 +15,9 @@ from mautrix.api import Path as ClientPath
 from mautrix.client import Client
 from mautrix.client.state_store import MemoryStateStore
 from mautrix.crypto import OlmMachine
+from mautrix.crypto.account import OlmAccount
 from mautrix.crypto.attachments import decrypt_attachment, encrypt_attachment
+from mautrix.crypto.sessions import Session
 from mautrix.crypto.store import MemoryCryptoStore, StateStore
 from mautrix.errors import DecryptionError
 from mautrix.types import EncryptedEvent, EventType, TrustState
@@ -40,6 +44,12 @@ class Person:
         self.generous = False  # hands out its keys to whoever asks
         self._numbers = itertools.count()
         self._since: str | None = None
+
+    async def was(self, account: str, session: str, key: str, curve: str) -> None:
+        """Before ``open``: libolm's pickles of the device, and of its session with the device ``curve``."""
+        began = datetime.now(UTC).replace(tzinfo=None)  # as mautrix writes it
+        await self.keys.put_account(OlmAccount.from_pickle(account.encode(), key, shared=False))
+        await self.keys.add_session(curve, Session.from_pickle(session.encode(), key, began))
 
     async def open(self) -> None:
         async def allow(device: Any, request: Any) -> bool:

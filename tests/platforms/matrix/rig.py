@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from aiohttp import ClientSession
@@ -17,9 +17,12 @@ from channels.matrix.adapter import Matrix
 from channels.matrix.client import Pace
 from channels.matrix.settings import MatrixSettings
 from tests.conformance.rig import Visible
-from tests.platforms.matrix.person import Person
+from tests.parts import skip_without, there
 from tests.platforms.matrix.proxy import Proxy
 from tests.platforms.matrix.synapse import Account, Synapse, shared
+
+if TYPE_CHECKING:
+    from tests.platforms.matrix.person import Person
 
 ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
 
@@ -150,6 +153,8 @@ class MatrixRig:
 
     async def client(self, person: str) -> Person:
         """Somebody's encrypting client."""
+        from tests.platforms.matrix.person import Person
+
         if person not in self.clients:
             self.clients[person] = Person(self.synapse.url, self._account(person))
             await self.clients[person].open()
@@ -208,6 +213,8 @@ class MatrixRig:
 
 @asynccontextmanager
 async def rig(*, encrypted: bool = False) -> AsyncIterator[MatrixRig]:
+    if encrypted and not there("libolm"):
+        skip_without("libolm")
     synapse = shared()
     proxy = Proxy(synapse.url)
     await proxy.start()
