@@ -107,7 +107,7 @@ class Device:
 
     def _hear(self, event: Event, news: News) -> None:
         content, sender = mapping(event.get("content")), text_of(event, "sender")
-        match event.get("type"):
+        match text_of(event, "type"):
             case "m.room.encrypted":
                 self._unwrap(sender, content, news)
             case "m.room_key_request" if content.get("action") == "request":
@@ -125,7 +125,9 @@ class Device:
         """An Olm message. One that cannot be decrypted wedges the channel between the two devices."""
         curve, mine = text_of(content, "sender_key"), mapping(mapping(content.get("ciphertext")).get(self.curve))
         kind, body = mine.get("type"), text_of(mine, "body")
-        if content.get("algorithm") != OLM or not curve or not body or kind not in {0, 1}:
+        if (
+            content.get("algorithm") != OLM or not curve or not body or kind not in (0, 1)
+        ):  # a tuple: what a stranger wrote there need not be hashable
             return
         try:
             plain = self._decrypt(curve, cast("int", kind), body)
@@ -253,7 +255,7 @@ class Device:
         inner = dict(mapping(said.get("content")))
         if "m.relates_to" in content:
             inner.setdefault("m.relates_to", content["m.relates_to"])
-        return {**event, "type": said.get("type"), "content": inner}
+        return {**event, "type": text_of(said, "type"), "content": inner}
 
     def peer(self, user: str, *, name: str = "", curve: str = "") -> Peer | None:
         with self._store.whole():

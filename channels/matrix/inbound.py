@@ -99,7 +99,7 @@ def about(event: Event) -> str | None:
     """The event that has to be known before this one can be read: what it edits, answers or reacts to."""
     content = mapping(event.get("content"))
     relation = mapping(content.get("m.relates_to"))
-    if relation.get("rel_type") in {"m.replace", "m.annotation"}:
+    if _text(relation, "rel_type") in {"m.replace", "m.annotation"}:
         return _text(relation, "event_id") or None
     return _replied(content) if event.get("type") == "m.room.message" else None
 
@@ -164,8 +164,8 @@ def starts_here(event: Event, me: str) -> bool:
     """Whether our part in the room begins with this event: we were invited, or joined without an invitation."""
     if event.get("type") != "m.room.member" or event.get("state_key") != me:
         return False
-    before = mapping(mapping(event.get("unsigned")).get("prev_content")).get("membership")
-    membership = mapping(event.get("content")).get("membership")
+    before = _text(mapping(mapping(event.get("unsigned")).get("prev_content")), "membership")
+    membership = _text(mapping(event.get("content")), "membership")
     return membership == "invite" or (membership == "join" and before not in {"join", "invite"})
 
 

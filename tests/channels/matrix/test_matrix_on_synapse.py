@@ -228,6 +228,7 @@ async def test_malformed_events_are_survived(rig: MatrixRig, context: FakeContex
         {"type": "m.room.member", "state_key": {}, "content": []},
         {**sound, "content": {"msgtype": 5, "body": []}, "origin_server_ts": "yesterday"},
         {**sound, "content": {"msgtype": "m.text", "body": "x", "m.relates_to": {"rel_type": "m.replace", "event_id": 7}}},
+        {**sound, "content": {"msgtype": "m.text", "body": "", "m.relates_to": {"rel_type": []}}},
         {"type": "m.reaction", "event_id": "$y", "sender": ada, "content": {"m.relates_to": {"rel_type": "m.annotation"}}},
         {"type": "m.room.redaction", "event_id": "$z", "sender": ada, "content": None},
     ]

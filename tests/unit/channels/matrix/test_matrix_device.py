@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from channels.errors import NotReady
 from channels.matrix.device import MEGOLM, Device, Request
-from channels.matrix.inbound import Unreadable
+from channels.matrix.inbound import Unreadable, flaw
 from channels.matrix.keystore import KeyStore, Waiting
 from channels.matrix.speech import Speech
 
@@ -246,5 +246,17 @@ def test_nonsense_from_other_devices_hides_no_good_key(tmp_path: Path) -> None:
         good = ada.shares(bot)
         bad = json.loads(json.dumps(good))
         bad["content"]["ciphertext"][bot.device.curve]["body"] = "AAAA"
-        news = bot.device.hear("s1", [bad, {"type": "m.room.encrypted", "sender": 7, "content": []}, {}, {"type": 5}, good])
+        odd = json.loads(json.dumps(good))
+        odd["content"]["ciphertext"][bot.device.curve]["type"] = []
+        news = bot.device.hear("s1", [bad, odd, {"type": "m.room.encrypted", "sender": 7, "content": []}, {}, {"type": []}, good])
         assert (news.wedged, len(news.sessions)) == ({(ada.user, ada.device.curve)}, 1)
+
+
+def test_an_encrypted_event_whose_inside_is_nonsense_is_none_of_ours(tmp_path: Path) -> None:
+    with pair(tmp_path) as (ada, bot):
+        bot.device.hear("s1", [ada.shares(bot)])
+        content = ada.speech.encrypt(ROOM, cast("str", []), {"body": "hello"})
+        read = bot.device.read(ROOM, {"type": "m.room.encrypted", "event_id": "$1", "sender": ada.user, "content": content})
+        assert not isinstance(read, Unreadable)
+        assert flaw(read) == ""
+        assert read["type"] == ""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from channels.contract import Attachment, Edited, Inbound, Reacted
@@ -220,6 +220,8 @@ json_values = st.recursive(
         st.sampled_from(["content", "event_id", "sender", "origin_server_ts", "redacts", "state_key", "unsigned"]), json_values
     ),
 )
+@example("m.room.message", {"content": {"m.relates_to": {"rel_type": []}}})
+@example("m.room.member", {"state_key": ME, "content": {"membership": "join"}, "unsigned": {"prev_content": {"membership": {}}}})
 def test_no_event_whatever_its_shape_makes_the_reader_fall_over(kind: str, event: dict[str, Any]) -> None:
     event = {"type": kind, **event}
     room = Room("!r", {ME: "Ohmo"})
