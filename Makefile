@@ -7,7 +7,7 @@ PYTEST_ARGS ?=
 WORKERS ?= 5
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run help install test check style types rules bench lock clean torture reference
+.PHONY: run help install test check style types rules pythons bench lock wheels clean torture reference
 
 run: install  ## start the daemon in the foreground; it prints a one-time link to the chat in the browser
 	@$(BIN)/ohmo run
@@ -36,6 +36,9 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 test: $(VENV)/.installed-dev  ## run every test; PYTEST_ARGS="-k name" for some
 	@$(BIN)/python -m tests.run -n $(WORKERS) --dist loadgroup --reruns 1 $(PYTEST_ARGS)
 
+pythons: $(VENV)/.installed-dev  ## install and start ohmo on every other Python that is here
+	@$(BIN)/python -m tests.pythons
+
 check: style types rules  ## style, types and the house rules
 
 style: $(VENV)/.installed-dev
@@ -60,6 +63,13 @@ lock:  ## for maintainers, needs uv: new lock files without any registry host in
 		--only-binary :all: --custom-compile-command "make lock" --upgrade --quiet -o requirements.lock
 	uv pip compile pyproject.toml --extra all --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
 		--only-binary :all: --custom-compile-command "make lock" --quiet -c requirements.lock -o requirements-dev.lock
+	@$(MAKE) --no-print-directory wheels
+
+SYSTEMS := x86_64-manylinux_2_28 aarch64-manylinux_2_28 x86_64-unknown-linux-musl aarch64-apple-darwin x86_64-apple-darwin
+wheels:  ## for maintainers, needs uv: whether every Python and system that is promised has a wheel of all that is locked
+	@for python in 3.11 3.12 3.13 3.14; do for system in $(SYSTEMS); do \
+		uv pip compile requirements.lock --no-deps --only-binary :all: --quiet --python-version $$python --python-platform $$system >/dev/null \
+			&& echo "Python $$python on $$system: all there" || exit 1; done; done
 
 clean:  ## remove what make and the tests left
 	rm -rf $(VENV) .ruff_cache .pytest_cache .hypothesis dist build
