@@ -37,5 +37,8 @@ SETUP = Setup(
         Ask("access_token", "Access token", "the answer to the login, or Element, Settings, Help & About, Advanced", secret=True),
     ),
     documents=(Document("matrix-login.sh", login),),
-    after=lambda known: (f"In Matrix: invite {known.get('user', 'the account')} into a room and say hello",),
+    after=lambda known: (
+        "Rooms that Element makes for two are encrypted: write encryption: true below matrix in config.yaml for those",
+        f"In Matrix: invite {known.get('user', 'the account')} into a room and say hello",
+    ),
 )
