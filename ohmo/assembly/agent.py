@@ -14,7 +14,7 @@ from channels.record import record
 from ohmo.assembly.rulebooks import policy_of, sensitive_of
 from ohmo.assembly.seams import Seams
 from ohmo.config.load import Config, key_is_optional
-from ohmo.config.models import Profile
+from ohmo.config.models import Pricing, Profile
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import Tool
@@ -28,6 +28,7 @@ from ohmo.permissions.gate import LayeredGate, Others, alone
 from ohmo.permissions.policy import Policy
 from ohmo.providers import build
 from ohmo.providers.cover import Endpoint
+from ohmo.providers.models import Price
 from ohmo.tools.catalogue import load_tools, tool_specs
 from ohmo.tools.schema import explain
 from ohmo.tools.workbench import Limits, Workbench
@@ -50,7 +51,14 @@ async def build_model(config: Config, seams: Seams) -> build.Model:
     """What the profile and its fallbacks have become; asks loopback servers only for ``provider: auto`` without a key."""
     chain = [(config.profile_name, config.profile), *config.fallback]
     endpoints = [endpoint_of(name, profile, config) for name, profile in chain]
-    return await build.model(endpoints, build.covers(scan), load, seams.environ)
+    prices = {name: _price(one) for name, one in config.pricing.items()}
+    return await build.model(endpoints, build.covers(scan), load, seams.environ, pricing=prices)
+
+
+def _price(written: Pricing) -> Price:
+    cached = written.input if written.cache_read is None else written.cache_read
+    stored = written.input if written.cache_write is None else written.cache_write
+    return Price(written.input, cached, stored, written.output)
 
 
 def environ_of(seams: Seams) -> dict[str, str]:

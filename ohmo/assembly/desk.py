@@ -9,6 +9,7 @@ from channels.text import code_span, literal
 from ohmo.assembly.doors import remembered_by
 from ohmo.commands.contract import Command, Order
 from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob
+from ohmo.contracts.money import cost_words
 from ohmo.contracts.questions import Remembered
 from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
 from ohmo.contracts.status import HouseStatus
@@ -61,7 +62,7 @@ class HouseDesk:
         rows = await self.reports.usage(days=1)
         lines = [
             f"- {row.model}: {row.calls} calls, {row.sent} tokens in ({row.cached} from cache), "
-            f"{row.output} out, ${row.micro_usd / 1e6:.4f}"
+            f"{row.output} out, {cost_words(row.micro_usd, row.unpriced)}"
             for row in rows
         ]
         return "Today:\n\n" + "\n".join(lines) if lines else "Nothing was spent today."

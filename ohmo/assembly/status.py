@@ -9,7 +9,7 @@ from datetime import datetime
 import ohmo
 from channels.contract import Clock
 from ohmo.config.models import Budget
-from ohmo.contracts.reports import Reports, UsageTotal
+from ohmo.contracts.reports import Reports, UsageTotal, known_cost
 from ohmo.contracts.status import HouseStatus, with_queues
 from ohmo.contracts.store import PersonRow
 from ohmo.gateway.switchboard import Switchboard
@@ -40,9 +40,11 @@ class Truth:
     async def _today(self) -> Mapping[str, int | float | None]:
         """Of the UTC day, as usage is counted."""
         rows = await self.today()
-        spent = sum(row.micro_usd for row in rows) / 1_000_000
+        micro_usd, unpriced = known_cost(rows)
+        usd = None if micro_usd is None else micro_usd / 1_000_000
         tokens = sum(row.tokens for row in rows)
-        return {"usd": spent, "tokens": tokens, "usd_limit": self.limit.usd, "tokens_limit": self.limit.tokens}
+        limits = {"usd_limit": self.limit.usd, "tokens_limit": self.limit.tokens}
+        return {"usd": usd, "unpriced": unpriced, "tokens": tokens, **limits}
 
     async def _asking(self) -> int:
         """Whose code may still be typed."""

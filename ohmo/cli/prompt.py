@@ -279,12 +279,13 @@ def _out_of_reach(event: Happening) -> str:
 
 
 def _spent(usage: Mapping[str, Json]) -> Json:
-    """Of one turn: tokens together and by model, and US dollars."""
+    """Of one turn: tokens together and by model, and US dollars; null when the price of a call is not known."""
     kinds = ("calls", "input", "cached", "written", "output")
     tokens = {kind: sum(spent[kind] for spent in usage.values()) for kind in kinds}
     models = {model: {kind: spent[kind] for kind in kinds} for model, spent in usage.items()}
-    cost = sum(spent["micro_usd"] for spent in usage.values())
-    return {"usage": {**tokens, "models": models}, "cost_usd": cost / 1e6}
+    unpriced = any(spent["unpriced"] for spent in usage.values())
+    cost = None if unpriced else sum(spent["micro_usd"] for spent in usage.values()) / 1e6
+    return {"usage": {**tokens, "models": models}, "cost_usd": cost}
 
 
 __all__ = ["Wishes", "house_for", "prompt"]

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ohmo.cli.show import Columns, ago, clean, moment, print_rows
+from ohmo.contracts.money import cost_words
 
 
 def show_status(status: Mapping[str, Any]) -> None:
@@ -54,5 +55,6 @@ def _cron(cron: dict[str, Any]) -> str:
 def _spent(day: dict[str, Any]) -> str:
     """Of the UTC day; against the limits of ``budgets.day`` where there are any."""
     usd, tokens = day.get("usd", 0), day.get("tokens", 0)
+    cost = cost_words(None if usd is None else round(usd * 1e6), day.get("unpriced", 0))
     most, many = day.get("usd_limit"), day.get("tokens_limit")
-    return f"${usd:.4g}{f' of ${most:.4g}' if most is not None else ''}, {tokens} tokens{f' of {many}' if many is not None else ''}"
+    return f"{cost}{f' of ${most:.4g}' if most is not None else ''}, {tokens} tokens{f' of {many}' if many is not None else ''}"

@@ -143,6 +143,15 @@ class Budgets(Section):
     job: Budget = Budget()
 
 
+class Pricing(Section):
+    """US dollars per million tokens of one model; what reading from or writing to the cache costs is what input costs, unless written."""
+
+    input: Amount
+    output: Amount
+    cache_read: Amount | None = None
+    cache_write: Amount | None = None
+
+
 class Limits(Section):
     max_steps: Count = 50
     turn_timeout: Duration = timedelta(minutes=30)
@@ -320,6 +329,7 @@ class Written(Section):
     permissions: PermissionSettings = PermissionSettings()
     sandbox: Sandbox = Sandbox()
     budgets: Budgets = Budgets()
+    pricing: Mapping[Annotated[str, Field(min_length=1)], Pricing] = Field(default_factory=dict)
     limits: Limits = Limits()
     sessions: Sessions = Sessions()
     store: StoreSettings = Field(default_factory=_unwritten)  # its default holds ${OHMO_HOME}, so it is read like a written one

@@ -113,7 +113,7 @@ class Tokens:
 
 @record
 class Usage(Tokens):
-    """What one call of a model took, and its price in millionths of a US dollar."""
+    """What one call of a model took, and its price in millionths of a US dollar; None: nobody knows it."""
 
     model: str
     purpose: str
@@ -121,4 +121,4 @@ class Usage(Tokens):
     cached: int
     written: int
     output: int
-    micro_usd: int
+    micro_usd: int | None

@@ -95,7 +95,8 @@ class AuditReport:
 
 @record
 class Spent(Tokens):
-    """What some calls of models took together: tokens, and millionths of a US dollar."""
+    """What some calls of models took together: tokens, and millionths of a US dollar of those calls whose
+    price is known; ``unpriced`` counts the others."""
 
     calls: int
     input: int
@@ -103,6 +104,14 @@ class Spent(Tokens):
     written: int
     output: int
     micro_usd: int
+    unpriced: int
+
+
+def known_cost(rows: Sequence[Spent]) -> tuple[int | None, int]:
+    """Of all rows: millionths of a US dollar, None when no price is known, and the calls whose price is not."""
+    micro_usd = sum(row.micro_usd for row in rows)
+    unpriced = sum(row.unpriced for row in rows)
+    return None if unpriced and not micro_usd else micro_usd, unpriced
 
 
 @record

@@ -61,7 +61,7 @@ class HouseStatus:
     turns_running: int
     turns_parked: int
     cron: Mapping[str, int | float | str | None]  # lag_seconds, next
-    budget: Mapping[str, Mapping[str, int | float | None]]  # "day": usd and tokens spent, usd_limit and tokens_limit or None
+    budget: Mapping[str, Mapping[str, int | float | None]]  # "day": usd (None: not known) and tokens spent, unpriced calls, limits or None
     warnings: tuple[str, ...] = ()
     asking: int = 0
     mode: str = "default"  # of a conversation that chose none

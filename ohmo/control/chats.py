@@ -10,7 +10,7 @@ from pydantic import Field
 
 from channels.contract import Inbound
 from channels.web.client import place
-from ohmo.contracts.reports import ThreadInfo
+from ohmo.contracts.reports import ThreadInfo, known_cost
 from ohmo.contracts.turns import ThreadSettings
 from ohmo.control.answers import Refusal, Wanted, answer, body_of, one_of
 from ohmo.control.finding import Finding
@@ -86,20 +86,22 @@ class Chats:
         }
 
     async def terms(self, request: web.Request) -> web.Response:
-        """What holds in it: model and mode, chosen or not, what it cost (``micro_usd``, ``tokens``), and which messages still ``wait``."""
+        """What holds in it: model and mode, chosen or not, what it cost (``micro_usd`` and ``unpriced`` calls, ``tokens``), and which messages still ``wait``."""
         reports, status = self._ports.reports, await self._ports.status()
         thread = await reports.find_thread(place(request.match_info["chat"]))
         info = None if thread is None else await reports.thread(thread)
         settings = ThreadSettings() if info is None else info.settings
         began = [] if info is None else await reports.history(info.thread, limit=1)
         spent = [] if info is None or not began else await reports.thread_usage(info.thread, since=first_day(began))
+        micro_usd, unpriced = known_cost(spent)
         waiting = [] if info is None else await reports.inbox(state="waiting", limit=_WAITING)
         return answer(
             {
                 "model": settings.model or status.model,
                 "mode": settings.mode or status.mode,
                 "models": status.models,
-                "micro_usd": sum(one.micro_usd for one in spent),
+                "micro_usd": micro_usd,
+                "unpriced": unpriced,
                 "tokens": sum(one.tokens for one in spent),
                 "wait": [one.arrival.message for one in waiting if one.thread == thread and isinstance(one.arrival, Inbound)],
             }

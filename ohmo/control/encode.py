@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ohmo.contracts.messages import Json
+from ohmo.contracts.reports import Spent, known_cost
 
 _LONE = re.compile("[\ud800-\udfff]")
 _HIDDEN = {"code_hash", "opaque"}  # a hash that opens a pairing, and thinking that only its provider can read
@@ -35,11 +36,17 @@ def encode(value: object) -> Json:
             return {str(key): encode(item) for key, item in cast("Mapping[object, object]", value).items()}
         case list() | tuple() | set() | frozenset():
             return [encode(item) for item in cast("list[object]", value)]
+        case Spent():
+            return {**_fields(value), "micro_usd": known_cost([value])[0]}  # 0 would say that it was free
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            names = (field.name for field in dataclasses.fields(value) if field.name not in _HIDDEN)
-            return {"type": type_name(type(value)), **{name: encode(getattr(value, name)) for name in names}}
+            return _fields(cast("object", value))
         case _:
             raise TypeError(f"{type(value).__name__} has no JSON form here")
+
+
+def _fields(value: object) -> dict[str, Json]:
+    names = (field.name for field in dataclasses.fields(cast("Any", value)) if field.name not in _HIDDEN)
+    return {"type": type_name(type(value)), **{name: encode(getattr(value, name)) for name in names}}
 
 
 def dumps(value: object) -> str:

@@ -75,7 +75,10 @@ class Metrics:
         self._overhead = Histogram("ohmo_overhead_seconds", "Turn time outside model and tools", buckets=_SHORT, registry=self._registry)
         self._tokens = Counter("ohmo_model_tokens_total", "Tokens of all model calls of turns", ("kind",), registry=self._registry)
         self._kinds = [self._tokens.labels(kind) for kind in ("input", "cached", "written", "output")]
-        self._cost = Counter("ohmo_model_cost_usd_total", "Cost of all model calls of turns", registry=self._registry)
+        self._cost = Counter("ohmo_model_cost_usd_total", "Cost of the model calls of turns whose price is known", registry=self._registry)
+        self._unpriced = Counter(
+            "ohmo_model_unpriced_calls_total", "Model calls of turns whose price is not known", registry=self._registry
+        )
 
     def acknowledged(self, seconds: float) -> None:
         self._ack.observe(seconds)
@@ -93,7 +96,10 @@ class Metrics:
                 usage = event.usage
                 for counter, count in zip(self._kinds, (usage.input, usage.cached, usage.written, usage.output), strict=True):
                     counter.inc(count)
-                self._cost.inc(usage.micro_usd / 1_000_000)
+                if usage.micro_usd is None:
+                    self._unpriced.inc()
+                else:
+                    self._cost.inc(usage.micro_usd / 1_000_000)
                 if (turn := self._turns.get(event.turn)) is not None:
                     turn.elsewhere += event.seconds
             case ToolStarted() if (turn := self._turns.get(event.turn)) is not None:

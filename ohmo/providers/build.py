@@ -15,9 +15,11 @@ from ohmo.providers.detect import Detected, Probe, detect, probe
 from ohmo.providers.late import LateProvider
 from ohmo.providers.middleware.fallback import Alternative, fallback
 from ohmo.providers.middleware.prefix import unprefixed
+from ohmo.providers.middleware.pricing import priced
 from ohmo.providers.middleware.repair import repair
 from ohmo.providers.middleware.retry import Patience, retry
 from ohmo.providers.middleware.waiting import waiting
+from ohmo.providers.models import Price
 from ohmo.providers.rendering import Rendering
 
 Scan = Callable[[str, str], dict[str, object]]
@@ -77,8 +79,10 @@ async def model(
     patience: Patience | None = None,
     ask: Probe = probe,
     new_id: NewId | None = None,
+    pricing: Mapping[str, Price] | None = None,
 ) -> Model:
-    """``wanted``: the profile, then its fallbacks in order. Imports no SDK; ``warm`` or the first call does."""
+    """``wanted``: the profile, then its fallbacks in order. ``pricing``: of models by name, before the table's.
+    Imports no SDK; ``warm`` or the first call does."""
     found: list[Detected] = []
     for each in wanted:
         if each.provider == "auto":
@@ -97,15 +101,21 @@ async def model(
         made = [cast("Callable[[Endpoint], Sequence[Rendering]]", load(spec))(endpoint) for spec, endpoint in ways if spec]
         return [rendering for each in made for rendering in each]
 
-    return Model(parts[0], chain(parts, endpoints, patience, new_id), first.endpoint.models, line, parts, renderings)
+    return Model(parts[0], chain(parts, endpoints, patience, new_id, pricing), first.endpoint.models, line, parts, renderings)
 
 
-def chain(parts: Sequence[Provider], endpoints: Sequence[Endpoint], patience: Patience | None = None, new_id: NewId | None = None) -> Call:
-    """waiting(fallback(retry(repair(unprefixed(provider))) ...)): a request names a model of the first endpoint; a fallback uses its own default."""
+def chain(
+    parts: Sequence[Provider],
+    endpoints: Sequence[Endpoint],
+    patience: Patience | None = None,
+    new_id: NewId | None = None,
+    pricing: Mapping[str, Price] | None = None,
+) -> Call:
+    """waiting(fallback(retry(repair(priced(unprefixed(provider)))) ...)): a request names a model of the first endpoint; a fallback uses its own default."""
     ids = new_id or IdSource()
     choices = [
         Alternative(
-            retry(repair(unprefixed(part.stream), ids), patience),
+            retry(repair(priced(unprefixed(part.stream), pricing or {}), ids), patience),
             f"{endpoint.provider} {endpoint.model}",
             endpoint.model if number else None,
         )

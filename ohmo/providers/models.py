@@ -1,7 +1,7 @@
 """What is known about models: windows, output limits and prices.
 
 Prices are micro USD per token (the same number as USD per million tokens). Sources, read November 2026: "Models overview" and each
-model's page on platform.claude.com; the model pages on developers.openai.com. A model nobody knows costs 0 and has a careful window.
+model's page on platform.claude.com; the model pages on developers.openai.com. A model nobody knows has no price and a careful window.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Price:
 class Model:
     window: int
     max_output: int
-    price: Price
+    price: Price | None
 
 
 def _claude(input: float, output: float, *, cached: float | None = None) -> Price:
@@ -72,7 +72,6 @@ _TABLE: dict[str, Model] = {  # the longest prefix of a model's name that is in 
     "gpt-4o-mini": Model(128_000, 16_384, Price(0.15, 0.075, 0.15, 0.6)),
     "gpt-4o": Model(128_000, 16_384, Price(2.5, 1.25, 2.5, 10)),
 }
-_FREE = Price(0, 0, 0, 0)
 _FAMILIES = {"claude-": 200_000, "gpt-": 128_000}  # a name of a known maker that is newer than this table: window only, no price
 
 
@@ -89,4 +88,4 @@ def known(model: str) -> Model:
     if best is not None:
         return _TABLE[best]
     window = next((window for start, window in _FAMILIES.items() if name.startswith(start)), UNKNOWN_WINDOW)
-    return Model(window, window // 4, _FREE)
+    return Model(window, window // 4, None)

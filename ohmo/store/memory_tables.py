@@ -251,8 +251,9 @@ class Model:
         totals: dict[K, list[int]] = {}
         for paid in self.tables.usage.values():
             if paid.day >= since:
-                one, total = paid.usage, totals.setdefault(key(paid), [0] * 6)
-                total[:] = map(sum, zip(total, (1, one.input, one.cached, one.written, one.output, one.micro_usd), strict=True))
+                one, total = paid.usage, totals.setdefault(key(paid), [0] * 7)
+                cost = (one.micro_usd or 0, one.micro_usd is None)
+                total[:] = map(sum, zip(total, (1, one.input, one.cached, one.written, one.output, *cost), strict=True))
         return totals
 
     def paid(self, turn: str, usage: Usage) -> Paid:

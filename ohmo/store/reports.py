@@ -145,7 +145,8 @@ def first_day(at: Moment, days: int) -> str:
     return (instant(at.now) - timedelta(days=days - 1)).date().isoformat()
 
 
-_SPENT = "COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), SUM(micro_usd)"  # the columns of ``Spent``
+# The columns of ``Spent``.
+_SPENT = "COUNT(*), SUM(input), SUM(cached), SUM(written), SUM(output), COALESCE(SUM(micro_usd), 0), COUNT(*) - COUNT(micro_usd)"
 
 
 def _spent(at: Moment, days: int, *groups: str) -> Op[dict[Row, list[int]]]:

@@ -127,13 +127,27 @@ DROP TABLE usage;
 ALTER TABLE spent RENAME TO usage
 """
 
+# Nobody knows what some models cost: such a call has no price instead of 0. Calls without tokens are those of the house itself, which are free.
+_FOURTH = """
+CREATE TABLE booked (
+  id TEXT NOT NULL, at BIGINT NOT NULL, day TEXT NOT NULL, thread TEXT, turn TEXT, person TEXT, job TEXT, model TEXT NOT NULL,
+  purpose TEXT NOT NULL, input BIGINT NOT NULL, cached BIGINT NOT NULL, written BIGINT NOT NULL, output BIGINT NOT NULL,
+  micro_usd BIGINT, PRIMARY KEY (day, id)) /*without rowid*/;
+INSERT INTO booked (id, at, day, thread, turn, person, job, model, purpose, input, cached, written, output, micro_usd)
+  SELECT id, at, day, thread, turn, person, job, model, purpose, input, cached, written, output,
+  CASE WHEN micro_usd = 0 AND input + cached + written + output > 0 THEN NULL ELSE micro_usd END FROM usage;
+DROP TABLE usage;
+ALTER TABLE booked RENAME TO usage
+"""
+
 
 def statements_of(text: str) -> tuple[str, ...]:
     """The single statements of a migration; the schema has no semicolon inside one."""
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
-MIGRATIONS: Mapping[int, tuple[str, ...]] = {1: statements_of(_FIRST), 2: statements_of(_SECOND), 3: statements_of(_THIRD)}
+_FORMS = (_FIRST, _SECOND, _THIRD, _FOURTH)
+MIGRATIONS: Mapping[int, tuple[str, ...]] = {number: statements_of(text) for number, text in enumerate(_FORMS, start=1)}
 META = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 
 

@@ -57,8 +57,10 @@ class Spans:
                 usage = event.usage
                 told = {
                     "gen_ai.request.model": usage.model, "gen_ai.usage.input_tokens": usage.sent,
-                    "gen_ai.usage.output_tokens": usage.output, "ohmo.cached_tokens": usage.cached, "ohmo.micro_usd": usage.micro_usd,
+                    "gen_ai.usage.output_tokens": usage.output, "ohmo.cached_tokens": usage.cached,
                 }  # fmt: skip
+                if usage.micro_usd is not None:
+                    told["ohmo.micro_usd"] = usage.micro_usd
                 began = self._ns() - int(event.seconds * _NS)
                 self._tracer.start_span("model", trace.set_span_in_context(parent), attributes=told, start_time=began).end(self._ns())
             case ToolStarted() if (parent := self._turns.get(event.turn)) is not None:

@@ -49,7 +49,7 @@ class Shown(SmallHouse):
         super().__init__()
         self.spent = [
             UsageTotal(
-                calls, tokens // 8, tokens, 900, tokens // 28, tokens * 1100 // 1000, day=str((ago(0) - timedelta(days=day)).date()), model=name
+                calls, tokens // 8, tokens, 900, tokens // 28, tokens * 1100 // 1000, 0, day=str((ago(0) - timedelta(days=day)).date()), model=name
             )
             for day in range(30) if day != 12
             for name, most, size in MODELS

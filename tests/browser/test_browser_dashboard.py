@@ -331,9 +331,9 @@ async def test_what_nobody_allowed_in_time_is_run_from_the_thread(scene: Scene, 
 
 async def test_usage_is_drawn_by_day_model_and_person(scene: Scene, page: Page) -> None:
     scene.house.spent = [
-        UsageTotal(2, 1000, 500, 0, 100, 30_000, day=TODAY, model="large", person="owner"),
-        UsageTotal(1, 100, 0, 0, 10, 1_000, day=TODAY, model="small", person="U1", channel="slack", account="T1"),
-        UsageTotal(1, 90, 0, 0, 9, 900, day=TODAY, model="small", person="U1", channel="discord", account="1"),
+        UsageTotal(2, 1000, 500, 0, 100, 30_000, 0, day=TODAY, model="large", person="owner"),
+        UsageTotal(1, 100, 0, 0, 10, 1_000, 0, day=TODAY, model="small", person="U1", channel="slack", account="T1"),
+        UsageTotal(1, 90, 0, 0, 9, 900, 0, day=TODAY, model="small", person="U1", channel="discord", account="1"),
     ]
     scene.house.called = {Spender("slack", "T1", "U1"): "Ada"}
     await page.goto(scene.url("usage"))

@@ -224,7 +224,7 @@ async def test_a_view_that_could_not_be_read_once_comes_back_also_when_nothing_i
 async def test_an_answer_that_was_overtaken_is_not_drawn(page: Page, house: SmallHouse) -> None:
     """Ninety days are slow, seven are quick: what stands there at last are the seven, which were asked for last."""
     today = str(datetime.now(UTC).date())
-    house.spent = [UsageTotal(2, 1000, 500, 0, 100, 30_000, day=today, model="large")]
+    house.spent = [UsageTotal(2, 1000, 500, 0, 100, 30_000, 0, day=today, model="large")]
     held: list[Route] = []
 
     async def hold(route: Route) -> None:
@@ -237,7 +237,17 @@ async def test_an_answer_that_was_overtaken_is_not_drawn(page: Page, house: Smal
         await page.get_by_label("Days").select_option("90")
     await page.get_by_label("Days").select_option("7")
     await expect(page.locator("svg.chart .bar")).to_have_count(7)
-    old = {"model": "of ninety days", "day": today, "calls": 9, "input": 9, "cached": 0, "written": 0, "output": 9, "micro_usd": 1}
+    old = {
+        "model": "of ninety days",
+        "day": today,
+        "calls": 9,
+        "input": 9,
+        "cached": 0,
+        "written": 0,
+        "output": 9,
+        "micro_usd": 1,
+        "unpriced": 0,
+    }
     assert len(held) == 2
     for route in held:
         async with page.expect_response("**/api/v1/usage?days=90**"):
@@ -337,7 +347,7 @@ async def test_on_a_phone_names_stay_whole_and_nothing_covers_anything(page: Pag
     await name.evaluate("(one) => (one.nextElementSibling.textContent = 'a long command '.repeat(20))")
     assert await name.evaluate("(one) => one.getClientRects().length === 1 && one.offsetHeight < 30 && one.scrollWidth <= one.offsetWidth")
 
-    house.spent = [UsageTotal(2, 1000, 500, 0, 100, 30_000, day=str(datetime.now(UTC).date()), model="large")]
+    house.spent = [UsageTotal(2, 1000, 500, 0, 100, 30_000, 0, day=str(datetime.now(UTC).date()), model="large")]
     await go(page, "usage")
     await expect(page.locator("svg.chart .bar").last.locator("rect").last).to_be_in_viewport()  # today, without a finger
     await expect(page.locator(".legend li")).to_be_in_viewport(ratio=1)

@@ -8,6 +8,7 @@ import click
 
 from ohmo.cli.reach import reach
 from ohmo.cli.show import Columns, Row, as_json_text, client_options, print_rows
+from ohmo.contracts.money import cost_words
 
 
 @click.command("usage", help=__doc__)
@@ -33,11 +34,15 @@ def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:  # n
         "CACHED": lambda row: row["cached"],
         "WRITTEN": lambda row: row["written"],
         "OUTPUT": lambda row: row["output"],
-        "USD": lambda row: f"{row['micro_usd'] / 1e6:.4f}",
+        "COST": lambda row: cost_words(row["micro_usd"], row["unpriced"]),
     }
     print_rows(rows, columns, "no model was called yet")
     if rows:
-        click.echo(f"together: {sum(row['calls'] for row in rows)} calls, {sum(row['micro_usd'] for row in rows) / 1e6:.4f} USD")
+        unpriced = sum(row["unpriced"] for row in rows)
+        cost = cost_words(sum(row["micro_usd"] or 0 for row in rows), unpriced)
+        click.echo(f"together: {sum(row['calls'] for row in rows)} calls, {cost}")
+        if unpriced:
+            click.echo("`pricing:` in config.yaml gives a model its price, from then on")
 
 
 def _place(row: Row) -> str:

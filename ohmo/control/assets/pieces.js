@@ -110,6 +110,12 @@ export function money(micro) {
   return `$${usd < 0.01 ? usd.toFixed(4) : usd < 1 ? usd.toFixed(3) : usd.toFixed(2)}`;
 }
 
+/** Of calls that cost so much; the price of `unpriced` of them is not known. */
+export function cost(micro, unpriced) {
+  if (unpriced && !micro) return "price unknown";
+  return unpriced ? `${money(micro)} + ${unpriced} of unknown price` : money(micro);
+}
+
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 export function count(number) {
   return number < 1000 ? String(number) : short.format(number);

@@ -2,6 +2,7 @@
 
 import { call } from "./wire.js";
 import { clocksApart, relative, zone } from "./times.js";
+import { cost } from "./pieces.js";
 import { node } from "./transcript.js";
 
 export const WORDS = { starting: "starting", connected: "connected", reconnecting: "reconnecting", auth_failed: "not accepted", conflict: "used elsewhere", standby: "on standby", failed: "failed", off: "off" };
@@ -10,7 +11,7 @@ export const TONES = { connected: "good", starting: "busy", reconnecting: "busy"
 /** Money and tokens of the UTC day, against their limits where there are any. */
 function spent(day) {
   if (!day) return "nothing";
-  const usd = `$${day.usd.toFixed(day.usd < 1 ? 4 : 2)}${day.usd_limit === null ? "" : ` of $${day.usd_limit}`}`;
+  const usd = `${cost(day.usd * 1e6, day.unpriced)}${day.usd_limit === null ? "" : ` of $${day.usd_limit}`}`;
   return `${usd} · ${day.tokens.toLocaleString()} tokens${day.tokens_limit === null ? "" : ` of ${day.tokens_limit.toLocaleString()}`}`;
 }
 

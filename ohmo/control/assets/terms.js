@@ -1,7 +1,7 @@
 // What holds in the open conversation, below the message box: model, mode, what it cost; and which messages still wait for their turn.
 
 import { Menu } from "./menu.js";
-import { count, money } from "./pieces.js";
+import { cost, count } from "./pieces.js";
 import { node } from "./transcript.js";
 import { call } from "./wire.js";
 
@@ -53,12 +53,12 @@ export class Terms {
   }
 
   draw() {
-    const { model, mode, micro_usd, tokens } = this.held;
+    const { model, mode, micro_usd, unpriced, tokens } = this.held;
     const words = MODES.find(([name]) => name === mode)?.[1] ?? mode;
     this.label(this.mode, words);
     this.label(this.model, model);
     this.model.disabled = this.held.models.length < 2;
-    this.cost.textContent = tokens ? `${micro_usd ? money(micro_usd) : "price unknown"} · ${count(tokens)} tokens` : "";
+    this.cost.textContent = tokens ? `${cost(micro_usd, unpriced)} · ${count(tokens)} tokens` : "";
     this.form.classList.toggle("full-auto", mode === "full_auto");
     this.box.hidden = false;
   }

@@ -3,7 +3,7 @@
 import { asking } from "./asking.js";
 import { Doing } from "./doing.js";
 import { Fold } from "./fold.js";
-import { button, count, icon, id, money, node, pill, place } from "./pieces.js";
+import { button, cost, count, icon, id, node, pill, place } from "./pieces.js";
 import { body, Transcript } from "./transcript.js";
 import { call, Stream } from "./wire.js";
 
@@ -164,7 +164,7 @@ export class Thread {
     for (const [turn, entry] of last) {
       const rows = turns.get(turn);
       const sum = (name) => rows.reduce((total, row) => total + row[name], 0);
-      const text = `${count(sum("input") + sum("cached") + sum("written"))} in · ${count(sum("output"))} out · ${money(sum("micro_usd"))} · ${sum("calls")} ${sum("calls") === 1 ? "call" : "calls"} · ${[...new Set(rows.map((row) => row.model))].join(", ")}`;
+      const text = `${count(sum("input") + sum("cached") + sum("written"))} in · ${count(sum("output"))} out · ${cost(sum("micro_usd"), sum("unpriced"))} · ${sum("calls")} ${sum("calls") === 1 ? "call" : "calls"} · ${[...new Set(rows.map((row) => row.model))].join(", ")}`;
       const shown = this.transcript.nodes.get(entry);
       const old = this.costLines.get(turn);
       if (old?.text === text && shown.nextElementSibling === old.line) continue;
@@ -181,7 +181,7 @@ export class Thread {
     const rows = [...this.usage.values()];
     const sum = (name) => rows.reduce((total, row) => total + row[name], 0);
     const parts = [pill(address.channel), node("span", "place", place(address)), pill({ idle: "at rest", ready: "waiting its turn", running: "thinking", parked: "asks a person" }[state], state === "idle" ? "quiet" : "busy"), id(this.thread)];
-    if (rows.length) parts.push(node("span", "muted", `${count(sum("input") + sum("cached") + sum("written"))} in · ${count(sum("output"))} out · ${money(sum("micro_usd"))}${this.previous === null ? "" : " in what is shown"}`));
+    if (rows.length) parts.push(node("span", "muted", `${count(sum("input") + sum("cached") + sum("written"))} in · ${count(sum("output"))} out · ${cost(sum("micro_usd"), sum("unpriced"))}${this.previous === null ? "" : " in what is shown"}`));
     if (address.channel === "web") {
       const link = node("a", "choice small", icon("chat"), "Open in the chat");
       link.href = `#chat=${encodeURIComponent(address.chat)}`;

@@ -1,7 +1,7 @@
 // What was spent: by day, model, person and thread.
 
 import { bars } from "./chart.js";
-import { chooser, count, empty, money, node, place, tabs } from "./pieces.js";
+import { chooser, cost, count, empty, money, node, place, tabs } from "./pieces.js";
 import { houseNow } from "./times.js";
 import { Whole } from "./whole.js";
 import { call } from "./wire.js";
@@ -9,10 +9,10 @@ import { call } from "./wire.js";
 const tokens = (row) => row.input + row.cached + row.written + row.output;
 const MEASURES = { cost: ["Cost", (row) => row.micro_usd, money], tokens: ["Tokens", tokens, count], calls: ["Calls", (row) => row.calls, count] };
 
-/** `rows`: [name or node, {calls, input, cached, written, output, micro_usd}]. */
+/** `rows`: [name or node, {calls, input, cached, written, output, micro_usd, unpriced}]. */
 function numbers(caption, label, rows) {
   const head = node("tr", "", ...[label, "Calls", "In", "From cache", "Out", "Cost"].map((text) => Object.assign(node("th", "", text), { scope: "col" })));
-  const body = rows.map(([name, sum]) => node("tr", "", Object.assign(node("th", "", name), { scope: "row" }), ...[count(sum.calls), count(sum.input + sum.cached + sum.written), count(sum.cached), count(sum.output), money(sum.micro_usd)].map((text) => node("td", "", text))));
+  const body = rows.map(([name, sum]) => node("tr", "", Object.assign(node("th", "", name), { scope: "row" }), ...[count(sum.calls), count(sum.input + sum.cached + sum.written), count(sum.cached), count(sum.output), cost(sum.micro_usd, sum.unpriced)].map((text) => node("td", "", text))));
   return node("div", "table-box", node("table", "numbers-table", node("caption", "", caption), node("thead", "", head), node("tbody", "", ...body)));
 }
 
@@ -56,8 +56,10 @@ export class Usage extends Whole {
     const whole = (name) => this.rows.reduce((sum, row) => sum + MEASURES[name][1](row), 0);
     const cached = this.rows.reduce((sum, row) => sum + row.cached, 0);
     const taken = this.rows.reduce((sum, row) => sum + row.input + row.cached + row.written, 0);
+    const unpriced = this.rows.reduce((sum, row) => sum + row.unpriced, 0);
+    const measures = Object.entries(MEASURES).filter(([key]) => key !== "cost" || !unpriced || whole("cost") > 0); // a chart of nothing would say $0
     const number = (label, text) => node("div", "number", node("b", "", text), node("span", "", label));
-    const head = node("div", "numbers", number("cost", money(whole("cost"))), number("tokens", count(whole("tokens"))), number("calls", count(whole("calls"))), number("of the input from cache", taken ? `${Math.round((100 * cached) / taken)} %` : "–"));
+    const head = node("div", "numbers", number("cost", cost(whole("cost"), unpriced)), number("tokens", count(whole("tokens"))), number("calls", count(whole("calls"))), number("of the input from cache", taken ? `${Math.round((100 * cached) / taken)} %` : "–"));
     const of = (row) => (this.by === "model" ? row.model : row.who);
     const sums = new Map();
     for (const row of this.rows) sums.set(of(row), (sums.get(of(row)) ?? 0) + value(row));
@@ -65,10 +67,11 @@ export class Usage extends Whole {
     const choose = node(
       "div",
       "chart-tools",
-      tabs("Measure", Object.entries(MEASURES).map(([key, [label]]) => [key, label]), this.measure, (key) => this.turn({ measure: key })),
+      tabs("Measure", measures.map(([key, [label]]) => [key, label]), this.measure, (key) => this.turn({ measure: key })),
       tabs("By", [["model", "By model"], ["person", "By person"]], this.by, (key) => this.turn({ by: key })),
     );
-    this.box.replaceChildren(head, choose, bars(this.byDay(of, value), names, said, `${MEASURES[this.measure][0]} by day and ${this.by}`), this.table("model", "Model"), this.table("person", "Person"), this.dearest());
+    const note = unpriced ? [node("p", "muted", `The price of ${unpriced} ${unpriced === 1 ? "call" : "calls"} is not known and counted nowhere; "pricing" in config.yaml gives a model its price, from then on.`)] : [];
+    this.box.replaceChildren(head, ...note, choose, bars(this.byDay(of, value), names, said, `${MEASURES[this.measure][0]} by day and ${this.by}`), this.table("model", "Model"), this.table("person", "Person"), this.dearest());
     const chart = this.box.querySelector(".chart-box");
     chart.scrollLeft = chart.scrollWidth; // on a phone it is wider than its box: today is what one came for
   }
@@ -98,7 +101,7 @@ export class Usage extends Whole {
     for (const row of this.rows) {
       const name = by === "model" ? row.model : row.who;
       if (by === "person" && !name.includes(row.id)) ids.set(name, row.id);
-      const sum = sums.get(name) ?? { calls: 0, input: 0, cached: 0, written: 0, output: 0, micro_usd: 0 };
+      const sum = sums.get(name) ?? { calls: 0, input: 0, cached: 0, written: 0, output: 0, micro_usd: 0, unpriced: 0 };
       for (const key of Object.keys(sum)) sum[key] += row[key];
       sums.set(name, sum);
     }

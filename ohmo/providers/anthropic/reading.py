@@ -9,7 +9,6 @@ from ohmo.contracts.errors import CutOff
 from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall, Usage
 from ohmo.contracts.provider import ModelRequest, Reply
 from ohmo.providers.arguments import arguments
-from ohmo.providers.models import known
 from ohmo.providers.streams import Measure
 
 _Event = dict[str, Any]
@@ -112,5 +111,4 @@ class Reading:
     def _spent(self) -> Usage:
         read, written = self._usage.get("cache_read_input_tokens", 0), self._usage.get("cache_creation_input_tokens", 0)
         sent, said = self._usage.get("input_tokens", 0), self._usage.get("output_tokens", 0)
-        cost = known(self._request.model).price.micro_usd(sent, read, written, said)
-        return Usage(self._request.model, self._request.purpose, sent, read, written, said, cost)
+        return Usage(self._request.model, self._request.purpose, sent, read, written, said, None)

@@ -14,7 +14,6 @@ from ohmo.contracts.errors import CutOff
 from ohmo.contracts.messages import ModelStep, Text, ToolCall, Usage
 from ohmo.contracts.provider import ModelRequest, Reply
 from ohmo.providers.arguments import arguments
-from ohmo.providers.models import known
 from ohmo.providers.streams import Measure
 
 _Chunk = dict[str, Any]
@@ -108,5 +107,4 @@ class Reading:
         cached, written = int(details.get("cached_tokens") or 0), int(details.get("cache_write_tokens") or 0)
         sent = max(0, int(self._usage.get("prompt_tokens") or 0) - cached - written)
         said = int(self._usage.get("completion_tokens") or 0)
-        cost = known(self._request.model).price.micro_usd(sent, cached, written, said)
-        return Usage(self._request.model, self._request.purpose, sent, cached, written, said, cost)
+        return Usage(self._request.model, self._request.purpose, sent, cached, written, said, None)

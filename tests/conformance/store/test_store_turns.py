@@ -111,9 +111,22 @@ async def test_usage_is_counted_with_its_step(scene: Scene) -> None:
     for _ in range(2):
         await scene.store.record(claim, work.turn, [model("x")], usage=Usage("m", "turn", 10, 5, 1, 3, 7))
     totals = await scene.store.usage()
-    assert [(t.day, t.model, t.calls, t.input, t.cached, t.written, t.output, t.micro_usd) for t in totals] == [
-        ("2026-01-01", "m", 2, 20, 10, 2, 6, 14)
+    assert [(t.day, t.model, t.calls, t.input, t.cached, t.written, t.output, t.micro_usd, t.unpriced) for t in totals] == [
+        ("2026-01-01", "m", 2, 20, 10, 2, 6, 14, 0)
     ]
+
+
+async def test_calls_of_unknown_price_are_counted_apart(scene: Scene) -> None:
+    await scene.hear(said("a"))
+    claim, work = await scene.begin()
+    for price in (7, None, None):
+        await scene.store.record(claim, work.turn, [model("x")], usage=Usage("m", "turn", 10, 5, 1, 3, price))
+    await scene.store.record(claim, work.turn, [model("x")], usage=Usage("n", "turn", 1, 0, 0, 1, None))
+    by_model = {one.model: one for one in await scene.store.usage()}
+    assert [(by_model[name].calls, by_model[name].micro_usd, by_model[name].unpriced) for name in "mn"] == [(3, 7, 2), (1, 0, 1)]
+    assert [(one.micro_usd, one.unpriced) for one in await scene.store.thread_usage(claim.thread)] == [(7, 2), (0, 1)]
+    (whole,) = await scene.store.thread_totals()
+    assert (whole.calls, whole.micro_usd, whole.unpriced) == (4, 7, 3)
 
 
 # leases and fences

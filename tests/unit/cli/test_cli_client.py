@@ -150,7 +150,7 @@ async def test_listings_have_a_table_and_json(home: Path) -> None:
         assert "**ohmo:** It is four." in (await ohmo("sessions", "export", "t1")).out
         assert "idle" in (await ohmo("sessions", "show", "t1")).out
         assert "small-model" in (await ohmo("usage")).out
-        house.spent = [UsageTotal(1, 100, 50, 10, 20, 1500, day="2026-01-05", model="small", person="U7", channel="slack", account="T1")]
+        house.spent = [UsageTotal(1, 100, 50, 10, 20, 1500, 0, day="2026-01-05", model="small", person="U7", channel="slack", account="T1")]
         assert re.search(r"small +Grace +slack:U7 +1", (await ohmo("usage", "--by", "person")).out)
         assert "sent" in (await ohmo("outbox", "list")).out
         assert (await ohmo("outbox", "drop", "dead")).out == "dead: will not be sent\n"

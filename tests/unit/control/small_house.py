@@ -115,7 +115,7 @@ class SmallHouse:
         return next((i for i in self.history_of.get(thread, []) if isinstance(i, ArrivalInfo) and i.seq == seq), None)
 
     async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
-        rows = self.spent or [UsageTotal(1, 100, 50, 10, 20, 1500, day="2026-01-05", model="small-model", person="owner")]
+        rows = self.spent or [UsageTotal(1, 100, 50, 10, 20, 1500, 0, day="2026-01-05", model="small-model", person="owner")]
         return [row if by_person else replace(row, person="", channel="", account="") for row in rows]
 
     async def names(self, wanted: Collection[Spender], *, days: int = 30) -> dict[Spender, str]:
@@ -124,14 +124,16 @@ class SmallHouse:
 
     async def thread_totals(self, *, days: int = 30, limit: int = 50) -> list[ThreadTotal]:
         found = [
-            ThreadTotal(2, USAGE.input, USAGE.cached, USAGE.written, USAGE.output, USAGE.micro_usd * int(thread[1:]), thread=thread)
+            ThreadTotal(
+                2, USAGE.input, USAGE.cached, USAGE.written, USAGE.output, (USAGE.micro_usd or 0) * int(thread[1:]), 0, thread=thread
+            )
             for thread in self.addresses
         ]
         return sorted(found, key=lambda one: -one.micro_usd)[:limit]
 
     async def thread_usage(self, thread: str, *, since: datetime | None = None) -> list[TurnUsage]:
         turns = sorted({item.turn for item in self.history_of.get(thread, []) if isinstance(item, StepInfo)})
-        spent = (2, USAGE.input, USAGE.cached, USAGE.written, USAGE.output, USAGE.micro_usd)
+        spent = (2, USAGE.input, USAGE.cached, USAGE.written, USAGE.output, USAGE.micro_usd or 0, 0)
         return [TurnUsage(*spent, turn=turn, model=USAGE.model) for turn in turns]
 
     async def audit_report(self) -> AuditReport:

@@ -11,7 +11,7 @@ from ohmo.contracts.store import PersonRow
 from ohmo.control.names import Names
 from tests.unit.control.small_house import SmallHouse
 
-ONE = UsageTotal(1, 100, 50, 10, 20, 1500, day="2026-01-05", model="small")
+ONE = UsageTotal(1, 100, 50, 10, 20, 1500, 0, day="2026-01-05", model="small")
 
 
 def spent(channel: str, person: str, account: str = "T1", calls: int = 1) -> UsageTotal:

@@ -21,7 +21,8 @@ from ohmo.providers.classify import classify, retry_after, told_window
 from ohmo.providers.cover import Endpoint
 from ohmo.providers.detect import Listed, detect, probe
 from ohmo.providers.late import LateProvider
-from ohmo.providers.models import UNKNOWN_WINDOW, known
+from ohmo.providers.middleware.pricing import price_of
+from ohmo.providers.models import UNKNOWN_WINDOW, Price, known
 from ohmo.providers.offline.syntax import asked_for
 from ohmo.providers.openai.client import with_version
 from ohmo.providers.scripted import Says, ScriptedProvider
@@ -113,13 +114,24 @@ def test_arguments_are_repaired_only_where_no_value_can_change(text: str, expect
 
 def test_windows_and_prices_go_by_family_and_a_gateways_prefix_does_not_matter() -> None:
     assert known("anthropic/claude-sonnet-5-5").window == known("claude-sonnet-5-5-20261001").window == 1_000_000
-    assert known("claude-opus-5-5").price.input == 4
-    assert known("claude-opus-5").price.input == 5
-    assert known("gpt-5.1").price.input == 0  # another version than gpt-5: no guess
+    assert price_of("claude-opus-5-5", {}) == Price(4, 0.2, 5, 20)
+    assert price_of("claude-opus-5", {}) == Price(5, 0.5, 6.25, 25)
+    assert price_of("gpt-5.1", {}) is None  # another version than gpt-5: no guess
     assert known("gpt-5.1").window == 128_000
     assert known("qwen3-coder-30b").window == UNKNOWN_WINDOW
-    assert known("claude-sonnet-5-5").price.micro_usd(1_000, 10_000, 100, 50) == 2_000 + 2_000 + 250 + 500
-    assert known("gpt-6-sol").price.micro_usd(300_000, 0, 0, 100) == 300_000 * 4 + 1_500
+    sonnet, sol = price_of("claude-sonnet-5-5", {}), price_of("gpt-6-sol", {})
+    assert sonnet is not None
+    assert sonnet.micro_usd(1_000, 10_000, 100, 50) == 2_000 + 2_000 + 250 + 500
+    assert sol is not None
+    assert sol.micro_usd(300_000, 0, 0, 100) == 300_000 * 4 + 1_500
+
+
+def test_a_written_price_comes_before_a_known_one_and_needs_no_maker() -> None:
+    mine, other = Price(1, 1, 1, 2), Price(3, 3, 3, 4)
+    assert price_of("qwen/qwen3", {"qwen3": mine}) == price_of("qwen3", {"qwen3": mine}) == mine
+    assert price_of("a/qwen3", {"qwen3": mine, "a/qwen3": other}) == other
+    assert price_of("gpt-5", {"gpt-5": mine}) == mine
+    assert price_of("qwen3-30b", {"qwen3": mine}) is None
 
 
 READ = ToolSpec("Read", "", {"properties": {"file_path": {"type": "string"}, "limit": {"type": "integer"}}, "required": ["file_path"]})
