@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from ohmo.config.models import Budget, Sandbox, Written
+from ohmo.config.models import UNBUILT, Budget, Sandbox, Written
 from ohmo.config.source import Path, Problem, Source
 
 UNCAGED = (
     "full lets everything run unasked inside a sandbox, which comes in a later version; write balanced, "
     "or mode: full_auto if it may run unasked without one"
 )
-_FOREIGN = ("claude", "codex", "opencode", "gemini")
 
 
 def not_yet(written: Written, source: Source) -> list[Problem]:
     """One problem for each thing that was asked for in vain."""
     asked: list[tuple[Path, str]] = []
     for name, profile in written.profiles.items():
-        if profile.provider in _FOREIGN:
+        if profile.provider in UNBUILT:
             asked.append((("profiles", name, "provider"), f"{profile.provider} as a provider"))
         if profile.weak_model_hints:
             asked.append((("profiles", name, "weak_model_hints"), "a set of hints for small models"))

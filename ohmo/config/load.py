@@ -212,10 +212,11 @@ def _with_environment(source: Source, environ: Mapping[str, str]) -> Source:
     for name, text in changes:
         path: KeyPath = tuple(name.removeprefix(_OVERRIDE).lower().split("__"))
         table = data
-        for part in path[:-1]:
+        for depth, part in enumerate(path[:-1], start=1):
             inner = table.get(str(part))
             if not isinstance(inner, dict):
                 inner = table[str(part)] = {}
+                places[path[:depth]] = name  # nothing of the file stands there any more
             table = inner
         table[str(path[-1])] = scalar(text)
         places[path] = name

@@ -14,7 +14,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ohmo.config.secrets import Secret
 from ohmo.config.values import Amount, Count, Duration, ExpandedText, Flag, Many, Name, Place, Rule, Size, duration, written_duration
 
-ProviderName = Literal["auto", "anthropic", "openai", "offline", "claude", "codex", "opencode", "gemini"]
+BUILT = ("auto", "anthropic", "openai", "offline")
+UNBUILT = ("claude", "codex", "opencode", "gemini")  # known, and refused as coming later; offered nowhere
+ProviderName = Annotated[
+    Literal["auto", "anthropic", "openai", "offline", "claude", "codex", "opencode", "gemini"],
+    WithJsonSchema({"type": "string", "enum": list(BUILT)}),
+]
 Mode = Literal["default", "plan", "full_auto"]
 _PERSON = re.compile(r"[a-z][a-z0-9_]*:\S.*")
 _LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")

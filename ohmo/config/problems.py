@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from ohmo.config.models import UNBUILT
 from ohmo.config.source import Path, Problem, Source
 from ohmo.contracts.errors import ConfigError
 
@@ -103,7 +104,7 @@ def _say(detail: ErrorDetails, path: Path) -> str:
     if kind == "value_error":
         return str(context.get("error", detail["msg"]))
     if kind == "literal_error":
-        known = _QUOTED.findall(str(context.get("expected", "")))
+        known = [name for name in _QUOTED.findall(str(context.get("expected", ""))) if name not in UNBUILT]
         guess = nearest(str(detail["input"]), known)
         return f"expected one of {', '.join(known)}{written}" + (f"; did you mean {guess}?" if guess else "")
     if kind in _EXPECTED:

@@ -135,6 +135,20 @@ def test_what_only_the_start_finds_out_is_one_line_too(home: Path, text: str, li
     assert said.stderr.count("\n") == 1
 
 
+def test_a_variable_is_blamed_for_the_section_it_makes_and_no_provider_is_offered_that_there_is_not(home: Path) -> None:
+    (home / "config.yaml").write_text("profiles: {default: {provider: mine}}", encoding="utf-8")
+    (home / "config.yaml").chmod(0o600)
+    said = ohmo(home, "config", "check", OHMO__PERMISIONS__MODE="plan")
+    assert (said.returncode, said.stderr.splitlines()) == (
+        78,
+        [
+            "OHMO__PERMISIONS__MODE: permisions: unknown key, did you mean permissions?",
+            "config.yaml:1: profiles.default.provider: expected one of auto, anthropic, openai, offline, not 'mine'",
+        ],
+    )
+    assert "opencode" not in ohmo(home, "config", "schema").stdout
+
+
 def test_show_hides_every_secret(home: Path) -> None:
     text = """\
 profiles: {default: {provider: openai, api_key: sk-literal-secret}}

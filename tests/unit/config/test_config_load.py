@@ -62,6 +62,25 @@ def test_a_wrong_environment_variable_is_named(home: Path) -> None:
     assert problems(home, "", OHMO__CONTROL__LISTN="x") == ["OHMO__CONTROL__LISTN: control.listn: unknown key, did you mean listen?"]
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("OHMO__PERMISIONS__MODE", "permisions: unknown key, did you mean permissions?"),
+        ("OHMO__PERMISSIONS__MODE__DEEP", "permissions.mode: expected one of default, plan, full_auto, not keys and values"),
+        ("OHMO__CRON__JOBS__0", "cron.jobs: expected a list, for example [a, b], not keys and values"),
+    ],
+)
+def test_a_variable_that_makes_a_section_is_blamed_for_it(home: Path, name: str, told: str) -> None:
+    assert problems(home, "permissions: {mode: plan}\ncron: {jobs: []}\n", **{name: "x"}) == [f"{name}: {told}"]
+
+
+def test_of_providers_only_those_there_are_are_named(home: Path) -> None:
+    (line,) = problems(home, "profiles: {default: {provider: mine}}")
+    assert line == "config.yaml:1: profiles.default.provider: expected one of auto, anthropic, openai, offline, not 'mine'"
+    (line,) = problems(home, "profiles: {default: {provider: gemini}}")
+    assert line == "config.yaml:1: profiles.default.provider: gemini as a provider comes in a later version; remove this"
+
+
 def test_every_problem_is_said_at_once_in_the_order_of_the_file(home: Path) -> None:
     text = """\
 profile: defalt
