@@ -273,6 +273,16 @@ class Probed(Protocol):
 
 
 @runtime_checkable
+class Named(Protocol):
+    """A channel whose account has a name people write. Optional, beside ``Channel``."""
+
+    @property
+    def handle(self) -> str:
+        """Without an @; known once it is connected, empty when the platform told none."""
+        ...
+
+
+@runtime_checkable
 class Whispering(Protocol):
     """A channel that can say something in a shared place to one person only. Optional, beside ``Channel``."""
 

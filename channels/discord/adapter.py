@@ -68,7 +68,7 @@ class Discord:
         self._clock = options.clock
         self._wire = Wire(settings.token, settings.api_url, self._pace)
         self._presses = Presses(self._wire)
-        self._account = self._gateway = ""
+        self._account = self._handle = self._gateway = ""
         self._line: Line | None = None  # until it is taken to listen on
         self._direct: dict[str, str] = {}  # person -> the direct conversation with them
         self._rest = Rest()
@@ -81,6 +81,10 @@ class Discord:
         return self._account
 
     @property
+    def handle(self) -> str:
+        return self._handle
+
+    @property
     def wary(self) -> bool:
         return self._rivals.rested is not None
 
@@ -90,7 +94,7 @@ class Discord:
             who = await proved("Discord", 2 * self._pace.connect, self._wire.who())
             if not isinstance(number := who.get("id"), str):
                 raise NotReady("Discord: Get Current User gave no id")
-            self._account = number
+            self._account, self._handle = number, str(who.get("username") or "")
             self._gateway = await self._wire.gateway()
             line = self._line = await self._wire.dial(self._gateway)  # also proves the intents; what is said from now on is heard
             try:

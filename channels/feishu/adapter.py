@@ -86,7 +86,7 @@ class Feishu:
         self._wire = Wire(settings.app_id, settings.app_secret, settings.domain, self._pace)
         self._names, self._own, self._presses = Names(self._wire), Own(), Presses()
         self._streams, self._typing = Streams(self._wire, options.clock), Typing(self._wire, self._own, Lights(options.state))
-        self._bot = ""
+        self._bot = self._handle = ""
         self._line: Feed | None = None
         self._rest = Rest()
         self.capabilities = replace(CAPABILITIES, revise=None) if options.streaming == "off" else CAPABILITIES
@@ -96,12 +96,17 @@ class Feishu:
         """The app's id."""
         return self._app
 
+    @property
+    def handle(self) -> str:
+        return self._handle
+
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[None]:
         async with self._wire.open():
             asking = self._wire.call("GET", "/open-apis/bot/v3/info")
             who = await proved("Feishu", 2 * self._pace.connect, asking, _NO_BOT)
-            self._bot = word(soft(who, "bot"), "open_id") or word(who, "open_id")
+            about = soft(who, "bot") or who
+            self._bot, self._handle = word(about, "open_id"), word(about, "app_name")
             if not self._bot:
                 raise NotReady("Feishu: bot/v3/info: answered without open_id")
             async with feed(self._wire) as self._line:  # what is said from now on waits in it for receive()

@@ -81,7 +81,7 @@ class Slack:
         self._doubles = Doubles(self._wire, self._rivals)
         self._account = ""
         self._user = ""
-        self._bot = ""
+        self._bot = self._handle = ""
         self._direct: dict[str, str] = {}  # person -> the direct conversation with them
         self._rest = Rest()
         self._can_type, self._lights = True, Lights(options.state)
@@ -95,6 +95,10 @@ class Slack:
         return self._account
 
     @property
+    def handle(self) -> str:
+        return self._handle
+
+    @property
     def wary(self) -> bool:
         return self._rivals.rested is not None
 
@@ -103,7 +107,7 @@ class Slack:
         async with self._wire.open():
             who = await proved("Slack", 2 * self._pace.connect, self._wire.prove())
             self._account, self._user = need("auth.test", who, "team_id"), need("auth.test", who, "user_id")
-            self._bot = str(who.get("bot_id") or "")
+            self._bot, self._handle = str(who.get("bot_id") or ""), str(who.get("user") or "")
             yield
 
     async def receive(self, context: ChannelContext) -> None:

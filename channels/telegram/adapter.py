@@ -91,6 +91,10 @@ class Telegram:
         return str(self._me.id)
 
     @property
+    def handle(self) -> str:
+        return self._me.name
+
+    @property
     def wary(self) -> bool:
         return self._rivals.rested is not None
 

@@ -9,7 +9,7 @@ from typing import cast
 
 import click
 
-from channels.contract import Channel, Options
+from channels.contract import Channel, Named, Options
 from ohmo.cli.client import NotRunning, connect
 from ohmo.cli.group import Group
 from ohmo.cli.show import Columns, ago, as_json_text, client_options, print_rows
@@ -77,7 +77,8 @@ async def _try(channel: Channel, name: str) -> str:
 
     try:
         async with asyncio.timeout(_PATIENCE), channel.connect():
-            return channel.account
+            handle = channel.handle if isinstance(channel, Named) else ""
+            return f"@{handle} ({channel.account})" if handle else channel.account
     except TimeoutError as error:
         raise click.ClickException(f"{name}: no answer within {_PATIENCE:.0f} s; check the address and the network") from error
     except ChannelError as error:
