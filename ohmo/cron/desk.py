@@ -18,7 +18,7 @@ from ohmo.contracts.errors import NotConnected, NotEnabled
 from ohmo.contracts.messages import Json
 from ohmo.contracts.store import Accepted
 from ohmo.cron.recipes import Recipe, read_recipe, recipes
-from ohmo.cron.spec import digest, fields_of_spec, first_slot, in_utc, spec_of, when_words, whole
+from ohmo.cron.spec import caution, digest, fields_of_spec, first_slot, in_utc, spec_of, when_words, whole
 from ohmo.cron.times import after
 from ohmo.cron.views import job_view
 from ohmo.cron.wakes import place_of, terms_of, wake_of
@@ -101,6 +101,11 @@ class CronDesk:
         now = self._now()
         return first_slot(JobBody(spec, now), now)
 
+    def caution(self, spec: JobSpec) -> str:
+        """See ``spec.caution``."""
+        now = self._now()
+        return caution(JobBody(spec, now), now)
+
     def looks(self, spec: JobSpec) -> Mapping[str, Json]:
         """A job as it would be, with its next slots, for whoever has to agree to it."""
         now = self._now()
@@ -110,7 +115,11 @@ class CronDesk:
         while (last := slots[-1]) is not None and len(slots) < _SHOWN:
             slots.append(after(body, last))
         upcoming: list[Json] = [{"at": in_utc(slot), "local": when_words(slot, spec.tz)} for slot in slots if slot is not None]
-        return {**job_view(JobRow("", spec.name, "person", body, 1, True, slots[0], "owner"), None), "upcoming": upcoming}
+        return {
+            **job_view(JobRow("", spec.name, "person", body, 1, True, slots[0], "owner"), None),
+            "upcoming": upcoming,
+            "note": caution(body, now),
+        }
 
     def recipes(self) -> list[Recipe]:
         """Those that can be read, by name."""
@@ -123,7 +132,7 @@ class CronDesk:
     async def view(self, row: JobRow) -> Mapping[str, Json]:
         """A job as the API tells it."""
         latest = await self._parts.jobs.occurrences(row.job, limit=1)
-        return {**job_view(row, latest[0] if latest else None), "note": self._note(row.body.spec)}
+        return {**job_view(row, latest[0] if latest else None), "note": self._note(row.body)}
 
     async def create(
         self,
@@ -136,7 +145,7 @@ class CronDesk:
         enabled: bool = True,
     ) -> JobRow:
         """Whoever calls this has shown its rules and secrets, and was allowed them. ``job``: an id; the same one again is the same job.
-        ``place``: where its report goes when ``to`` is not given."""
+        ``place``: where its report goes when ``to`` is not given. A name that nobody chose gets a number where it is taken."""
         parts, now = self._parts, self._now()
         spec = self.understand(fields, values)
         self._check_secrets(spec)
@@ -144,11 +153,16 @@ class CronDesk:
         body = JobBody(spec, now, digest(spec), by.account, self._place(spec) or (place if spec.to is None else None))
         due = first_slot(body, now)
         row = JobRow(job or parts.new_id(), spec.name, "person", body, 1, enabled, due if enabled else None, by.person)
-        if await parts.jobs.save_job(row):
-            return row
-        known = next((one for one in await parts.jobs.jobs() if one.name == spec.name), None)
-        if known is not None and known.job == row.job:
-            return known
+        chosen = bool(fields.get("name") or fields.get("recipe"))
+        for number in range(2, MOST + 3):
+            if await parts.jobs.save_job(row):
+                return row
+            if (known := next((one for one in await parts.jobs.jobs() if one.job == row.job), None)) is not None:
+                return known
+            if chosen:
+                break
+            name = f"{spec.name}-{number}"
+            row = replace(row, name=name, body=replace(body, spec=replace(spec, name=name)))
         raise BadJob(f"name: there is a job {spec.name} already; choose another name, or change it with: ohmo cron edit {spec.name}")
 
     async def changed(self, name: str, fields: Mapping[str, object], by: By = OWNER) -> JobSpec:
@@ -251,16 +265,16 @@ class CronDesk:
             raise Unavailable(f"{row.name} was changed by somebody else in this moment")
         return newer
 
-    def _note(self, spec: JobSpec) -> str:
-        """What stands in the way of its reports, as far as it is known already; "" when nothing does."""
-        if spec.to is not None:
-            try:
-                self._parts.resolve(spec.to)
-            except NotEnabled as error:
-                return f"{error}; until then its reports go to the owner"
-            except ValueError:
-                return ""  # it is connected later, or its reports say what is wrong
-        return ""
+    def _note(self, body: JobBody) -> str:
+        """What stands in the way of its reports, as far as it is known already, and what is dear about it; "" for neither."""
+        said = [caution(body, self._now())]
+        if body.spec.to is not None:
+            with suppress(ValueError):  # it is connected later, or its reports say what is wrong
+                try:
+                    self._parts.resolve(body.spec.to)
+                except NotEnabled as error:
+                    said.append(f"{error}; until then its reports go to the owner")
+        return "; ".join(part for part in said if part)
 
     def _place(self, spec: JobSpec) -> Address | None:
         """None: its channel is not connected now; it is read when the report goes out. Raises BadJob when it can be read and is wrong."""

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from ohmo.config.secrets import Secret
 from ohmo.config.values import duration
 from ohmo.contracts.cron import BadJob, JobBody, JobSpec
-from ohmo.cron.times import after, instant_of, moment_of
+from ohmo.cron.times import after, end_of, instant_of, moment_of, period
 from ohmo.cron.zones import zone_of
 from ohmo.permissions.rules import parse_rule
 
@@ -33,6 +33,9 @@ _LONGEST = 100_000  # characters of a prompt
 _LINE = 1_000  # characters of a schedule, a rule, an address
 _NEAR, _FAR = datetime(1900, 1, 1, tzinfo=UTC), datetime(9990, 1, 1, tzinfo=UTC)  # every zone can tell them
 _MOST_RETRIES = 10
+_WITH_SECONDS = 6  # fields
+_OFTEN = 60.0  # seconds between two runs
+Read = Callable[[str, ZoneInfo, datetime], datetime]
 
 
 def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
@@ -59,7 +62,7 @@ def spec_of(fields: Mapping[str, object], zone: str, now: datetime) -> JobSpec:
         name=name, prompt=prompt, tz=where.key, schedule=_text(given, "schedule"),
         at=None if at is None else whole(_moment("at", at, where, now)).isoformat(), every=_seconds(given, "every", least=1.0),
         to=_to(given), thread=_text(given, "thread"), rules=_rules(given), secrets=_secrets(given), deadline=_seconds(given, "deadline", least=1.0),
-        jitter=_seconds(given, "jitter") or 0.0, retry=_count(given), expires=None if expires is None else _moment("expires", expires, where, now).isoformat(),
+        jitter=_seconds(given, "jitter") or 0.0, retry=_count(given), expires=None if expires is None else _moment("expires", expires, where, now, end_of).isoformat(),
         recipe=_text(given, "recipe"), **cast("Any", {key: _choice(given, key) for key in _CHOICES if key in given}),
     )  # fmt: skip
     after(JobBody(spec, now), now)  # its fields and zone are right
@@ -119,9 +122,33 @@ def rhythm(spec: JobSpec) -> str:
     return "once" if spec.at is None else f"once, {instant_of(spec.at).astimezone(zone_of(spec.tz)):%Y-%m-%d %H:%M}"
 
 
-def _moment(name: str, text: str, where: ZoneInfo, now: datetime) -> datetime:
+def seconds_apart(body: JobBody, now: datetime) -> float | None:
+    """Between its next two runs, where that is less than a minute; None for any other job."""
+    if body.spec.every is None and not _seconds_field(body.spec):
+        return None  # five fields are never more often than once a minute
+    due = after(body, now)
+    apart = None if due is None else period(body, due)
+    seconds = None if apart is None else apart.total_seconds()
+    return seconds if seconds is not None and seconds < _OFTEN else None
+
+
+def caution(body: JobBody, now: datetime) -> str:
+    """What the person should know who makes a job by seconds; "" for any other."""
+    last, apart = _seconds_field(body.spec), seconds_apart(body, now)
+    said = [f"the sixth field, {last}, is seconds"] if last else []
+    said += [f"the model is asked, and paid, every {span(apart)}"] if apart is not None else []
+    return "; ".join(said)
+
+
+def _seconds_field(spec: JobSpec) -> str:
+    """Empty without one. Source of the order: croniter, six fields."""
+    fields = (spec.schedule or "").split()
+    return fields[-1] if len(fields) == _WITH_SECONDS else ""
+
+
+def _moment(name: str, text: str, where: ZoneInfo, now: datetime, read: Read = moment_of) -> datetime:
     try:
-        found = moment_of(text, where, now)
+        found = read(text, where, now)
     except BadJob as error:
         raise BadJob(f"{name}: {error}") from error
     except OverflowError:

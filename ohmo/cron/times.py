@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Any, Protocol, cast
 from zoneinfo import ZoneInfo
@@ -20,6 +20,7 @@ _NICKNAMES = {  # crontab(5)
     "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
     "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }  # fmt: skip
+ORDER = "minute hour day month weekday, and seconds behind them if need be"
 _CHANCE = re.compile(r"(^|[,/-])[hr]([(/,-]|$)")
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -122,7 +123,7 @@ def _expression(text: str) -> str:
         lower = _NICKNAMES[lower]
     parts = lower.split(" ")
     if len(parts) not in (5, 6):
-        raise BadJob(f"schedule: {text[:80]!r} has {len(parts)} fields; write minute hour day month weekday, for example 0 9 * * 1-5")
+        raise BadJob(f"schedule: {text[:80]!r} has {len(parts)} fields; write {ORDER}, for example 0 9 * * 1-5")
     if any(_CHANCE.search(part) for part in parts):
         raise BadJob(f"schedule: {text!r}: H and R draw times by chance; write the times, and jitter for a random delay")
     from croniter import CroniterBadCronError, CroniterError, croniter  # no daemon without such a job needs it
@@ -130,7 +131,7 @@ def _expression(text: str) -> str:
     try:
         croniter.expand(lower)
     except (CroniterBadCronError, CroniterError, ValueError, KeyError, IndexError) as error:
-        raise BadJob(f"schedule: {text[:80]!r} is no cron expression ({_reason(error)}); for example 0 9 * * 1-5") from error
+        raise BadJob(f"schedule: {text[:80]!r} is no cron expression ({_reason(error)}); write {ORDER}, for example 0 9 * * 1-5") from error
     return lower
 
 
@@ -202,6 +203,18 @@ def moment_of(text: str, zone: ZoneInfo, now: datetime) -> datetime:
     if _CLOCK.fullmatch(said.lower()) is not None and at <= now and wall is not None:
         at = once_per_date(zone, wall + timedelta(days=1)) or at
     return at
+
+
+def end_of(text: str, zone: ZoneInfo, now: datetime) -> datetime:
+    """As ``moment_of``, and of a date alone (``2026-12-31``) the last moment of that day. Raises BadJob."""
+    try:
+        following = datetime.combine(date.fromisoformat(text) + timedelta(days=1), time.min)
+    except (ValueError, OverflowError):
+        try:
+            return moment_of(text, zone, now)
+        except BadJob as error:
+            raise BadJob(f"{error}, or a day such as 2026-12-31") from error
+    return (once_per_date(zone, following) or following.replace(tzinfo=UTC)) - timedelta(milliseconds=1)
 
 
 def _wall(text: str, today: datetime) -> datetime | None:

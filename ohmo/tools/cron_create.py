@@ -49,6 +49,8 @@ class CronCreate:
         Raises BadJob: the model is told before anybody is asked."""
         spec = self._door.desk.understand(_fields(arguments))
         note = f"Job `{spec.name}`: {rhythm(spec)}, first run **{when_words(self._door.desk.first(spec), spec.tz)}**."
+        if dear := self._door.desk.caution(spec):
+            note += f" Mind: {dear}."
         if not spec.rules and spec.to is None:
             return Footprint(effect="repeatable", note=note)
         parts = [note]  # what it may and whom it tells stand before its words, which could imitate them

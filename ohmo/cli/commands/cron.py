@@ -42,7 +42,7 @@ def _fields(function: Callable[P, R]) -> Callable[P, R]:
         click.option("--when", type=click.Choice(["always", "changed", "wrong"]), help="Whether a report is sent."),
         click.option("--jitter", metavar="SPAN", help="A delay by chance of at most this."),
         click.option("--retry", type=click.IntRange(0, 10), help="Tries after a failed run."),
-        click.option("--expires", metavar="TIME", help="No run after this."),
+        click.option("--expires", metavar="DATE", help="No run after this day (2026-12-31), or this time."),
     ]):  # fmt: skip
         function = option(function)
     return function
@@ -69,7 +69,7 @@ def list_(as_json: bool, remote: str | None) -> None:
 
 @COMMAND.command()
 @click.argument("schedule", required=False)
-@click.option("--name", metavar="N", help="Its name; made from the prompt when not given.")
+@click.option("--name", metavar="N", help="Its name; made from the prompt when not given, with a number where it is taken.")
 @click.option("--recipe", metavar="NAME", help="Begin with a recipe, e.g. ci-triage.")
 @click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="A parameter of the recipe. Repeatable.")
 @_fields
@@ -85,7 +85,8 @@ def add(
     remote: str | None,
     **flags: Any,
 ) -> None:
-    """A new job: SCHEDULE is five or six cron fields or a name such as @daily; or give --at, --every or --recipe."""
+    """A new job: SCHEDULE is five cron fields (minute hour day month weekday), with seconds as a sixth if need be, or a name
+    such as @daily; or give --at, --every or --recipe."""
     body = _body(schedule=schedule, name=name, recipe=recipe, **flags) | ({"set": _pairs(values, "--set")} if values else {})
     client = reach(remote)
     looks = client.post(_API, {**body, "preview": True})
@@ -112,7 +113,7 @@ def show(name: str, as_json: bool, remote: str | None) -> None:
 
 @COMMAND.command()
 @click.argument("name")
-@click.option("--schedule", metavar="FIELDS", help="Other cron fields.")
+@click.option("--schedule", metavar="FIELDS", help="Other cron fields: minute hour day month weekday, and seconds as a sixth if need be.")
 @_fields
 @click.option("--yes", is_flag=True, help="Do not ask before rules and secrets are allowed.")
 @client_options

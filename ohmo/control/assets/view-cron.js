@@ -98,6 +98,7 @@ export class Cron {
     const details = facts(
       ["Runs", rhythm(job)],
       ["Next", job.enabled ? (job.next ? node("span", "", when(job.next), job.next_local ? `: ${job.next_local}` : "") : "never") : "paused"],
+      ["Mind", job.note],
       ["Time zone", job.tz],
       ["Answer to", job.to ?? "nobody"],
       ["Thread", job.thread],

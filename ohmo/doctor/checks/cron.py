@@ -11,7 +11,7 @@ from ohmo.config.secrets import Secret
 from ohmo.contracts.cron import BadJob, JobRow
 from ohmo.contracts.errors import ConfigError
 from ohmo.cron.recipes import BUNDLED, read_recipe, recipes
-from ohmo.cron.spec import digest
+from ohmo.cron.spec import digest, seconds_apart, span
 from ohmo.doctor.contract import Check, Finding, Ground, ok, problem, skipped, warning
 from ohmo.store import inspection
 from ohmo.store.jobs import jobs
@@ -133,6 +133,14 @@ def _allowed(_: Ground, __: sqlite3.Connection, rows: Sequence[JobRow]) -> Findi
     return warning(f"nobody allowed the rules and secrets of {name} as they are now: it asks for everything", step)
 
 
+def _often(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
+    often = [(row.name, apart) for row in rows if (apart := seconds_apart(row.body, ground.now)) is not None]
+    if not often:
+        return ok()
+    name, apart = often[0]
+    return warning(f"{name} asks the model every {span(apart)}", f"ohmo cron edit {name} --every 5m, if that is not meant")
+
+
 def _programs(ground: Ground, _: sqlite3.Connection, rows: Sequence[JobRow]) -> Finding:
     for row in rows:
         for command, program in _PROGRAMS.items():
@@ -163,6 +171,7 @@ CHECKS = (
     Check("cron.target", "reports have a way to go", _jobs(_target)),
     Check("cron.secret", "what jobs need is there", _jobs(_secret)),
     Check("cron.allowed", "rules of jobs were allowed as they are", _jobs(_allowed)),
+    Check("cron.often", "no job asks the model every few seconds", _jobs(_often)),
     Check("cron.programs", "programs that recipes ask are there", _jobs(_programs)),
     Check("cron.recipes", "recipes can be read", _recipes),
 )

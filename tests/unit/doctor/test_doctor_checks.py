@@ -128,6 +128,7 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     "cron.allowed": (
         lambda p: job(p, spec=JobSpec("j", "p", "UTC", schedule="0 * * * *", rules=("Bash(ls)",))), "ohmo cron edit j", frozenset(),
     ),
+    "cron.often": (lambda p: job(p, spec=JobSpec("j", "p", "UTC", schedule="* * * * * */5")), "ohmo cron edit j --every 5m", frozenset()),
     "cron.programs": (
         lambda p: (job(p, spec=JobSpec("j", "Run ohmo triage gitlab a/b.", "UTC", schedule="0 * * * *")), without("glab")(p)), "install glab", frozenset(),
     ),
