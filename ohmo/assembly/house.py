@@ -29,7 +29,7 @@ from ohmo.assembly.thinking import build_pool
 from ohmo.assembly.watching import Sent, TurnLog
 from ohmo.assembly.webhooks import build_hooks
 from ohmo.bus import MessageBus
-from ohmo.commands.contract import Command, is_order
+from ohmo.commands.contract import ORDER, Command, is_order
 from ohmo.config.load import Config
 from ohmo.contracts.store import Asked
 from ohmo.control.metrics import Metrics
@@ -103,8 +103,9 @@ class House:
 
 
 def commands() -> Mapping[str, Command]:
-    """Every slash command, by name."""
-    return {name: found for name, found in scan("ohmo.commands", "COMMAND").items() if isinstance(found, Command)}
+    """Every slash command by name, in the order in which they are listed."""
+    found = {name: one for name, one in scan("ohmo.commands", "COMMAND").items() if isinstance(one, Command)}
+    return dict(sorted(found.items(), key=lambda item: ORDER.index(item[0]) if item[0] in ORDER else len(ORDER)))
 
 
 async def build_house(

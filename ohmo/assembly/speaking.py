@@ -48,7 +48,7 @@ def build_board(ground: Ground, pool: Pool, known: Mapping[str, Command], sent: 
         notices=ground.notices,
         sender=sender,
         drafts=drafts,
-        commands=[(command.name, command.summary) for command in known.values()],
+        commands=[(command.name, f"{command.usage} {command.summary}".strip()) for command in known.values()],
         set_since=ground.seams.clock.set_since,
         clock=seams.clock,
         owner=seams.owner,

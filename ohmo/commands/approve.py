@@ -22,4 +22,6 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Decide(questions[0].ask.id, "allowed", scope)
 
 
-COMMAND = Command("approve", "allow what is asked here: once, `session`, `always`, or all edits in this `workspace`", _run, MEMBERS)
+COMMAND = Command(
+    "approve", "allow it: once, for the session, always, or all edits in this workspace", _run, MEMBERS, usage="[session|always|workspace]"
+)

@@ -113,13 +113,14 @@ class Order:
 @record
 class Command:
     """``run`` must not write: its effect, its reply and the command's ending are one transaction of the caller. ``alone``: it reads no words
-    behind its name, and somebody who writes some is told so."""
+    behind its name, and somebody who writes some is told so. ``usage``: what may stand behind the name, ``[NAME|default]``."""
 
     name: str
     summary: str
     run: Callable[[Order, Desk], Awaitable[Effect]]
     standings: frozenset[Standing] = field(default=EVERYBODY)
     alone: bool = False
+    usage: str = ""
 
     def heeded(self, effect: Effect, argument: str) -> Effect:
         """``effect``, with a word about words that were not read: they were meant for somebody, and nothing may get lost in silence."""
@@ -137,6 +138,13 @@ def parse(text: str) -> tuple[str, str] | None:
     name, argument = match["name"].lower(), (match["argument"] or "").strip()
     ours, _, fixed = SAME.get(name, name).partition(" ")
     return ours, f"{fixed} {argument}".strip()
+
+
+# How they are listed: what is used most comes first; one that is not named here comes last.
+ORDER = (
+    *("new", "stop", "status", "model", "mode", "retry", "approve", "deny", "usage", "cron", "permissions", "steer", "queue"),
+    *("interrupt", "collect", "inbox", "why", "whoami", "restart", "help", "start"),
+)
 
 
 LATER = frozenset({"compact", "undo", "rollback", "memory", "agents"})  # named in the documentation, not built yet

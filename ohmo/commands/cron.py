@@ -9,4 +9,6 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Reply(await desk.jobs_of(order))
 
 
-COMMAND = Command("cron", "your scheduled jobs; history, pause, resume or remove one", _run, MEMBERS)
+COMMAND = Command(
+    "cron", "your scheduled jobs; history, pause, resume or remove one", _run, MEMBERS, usage="[history|pause|resume|remove NAME]"
+)

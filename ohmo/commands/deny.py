@@ -10,4 +10,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Decide(questions[0].ask.id, "denied", word=order.argument) if questions else Reply("Nothing is asked here.")
 
 
-COMMAND = Command("deny", "refuse what is asked here, with a reason if you like", _run, MEMBERS)
+COMMAND = Command("deny", "refuse what is asked here, with a reason if you like", _run, MEMBERS, usage="[why]")

@@ -6,7 +6,8 @@ from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
 
 
 async def _run(order: Order, desk: Desk) -> Effect:
-    lines = [f"- `/{command.name}` {command.summary}" for command in desk.commands() if order.standing in command.standings]
+    there = [command for command in desk.commands() if order.standing in command.standings]
+    lines = [f"- `/{f'{one.name} {one.usage}'.strip()}` {one.summary}" for one in there]
     return Reply("Say anything, or one of these:\n\n" + "\n".join(lines))
 
 

@@ -21,4 +21,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
             return Reply(f"`{order.argument}` is not a mode: say `/mode default`, `/mode plan` or `/mode full_auto`.")
 
 
-COMMAND = Command("mode", "default, plan (nothing is changed) or full_auto", _run, MEMBERS)
+COMMAND = Command("mode", "default, plan (nothing is changed) or full_auto", _run, MEMBERS, usage="[default|plan|full_auto]")

@@ -33,4 +33,4 @@ def _shown(models: tuple[str, ...], chosen: str | None, *, may: bool) -> str:
     return "\n".join(["Models, small to large:", "", *lines, *(["", "Say `/model NAME`, or `/model default`."] if may else [])])
 
 
-COMMAND = Command("model", "which model answers here; another one, or `default`", _run)
+COMMAND = Command("model", "which model answers here; another one, or `default`", _run, usage="[NAME|default]")

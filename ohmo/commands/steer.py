@@ -15,4 +15,6 @@ async def _run(order: Order, desk: Desk) -> Effect:
     )
 
 
-COMMAND = Command("steer", "later messages are read into the running turn; with words behind it: only these", _run, MEMBERS, alone=True)
+COMMAND = Command(
+    "steer", "later messages are read into the running turn; with words behind it: only these", _run, MEMBERS, alone=True, usage="[words]"
+)

@@ -144,7 +144,7 @@ export class Composer {
     const found = /^\/\w*$/.test(text) ? this.known.filter(([name]) => `/${name.replace(/^\//, "")}`.startsWith(text)) : [];
     this.picked = -1;
     this.commands.replaceChildren(
-      ...found.slice(0, 8).map(([name, line]) => {
+      ...found.map(([name, line]) => {
         const plain = name.replace(/^\//, "");
         const row = node("li", "", node("b", "", `/${plain}`), node("span", "", line));
         row.setAttribute("role", "option");
@@ -162,6 +162,7 @@ export class Composer {
   pick(index) {
     this.picked = index;
     [...this.commands.children].forEach((row, i) => row.setAttribute("aria-selected", String(i === index)));
+    this.commands.children[index]?.scrollIntoView({ block: "nearest" });
   }
 
   complete(name) {

@@ -12,7 +12,7 @@ import pytest
 
 from channels.contract import Address, ChatId
 from ohmo.assembly.house import commands
-from ohmo.commands.contract import LATER, Command, Decide, Order, Reply, Retry, Standing, Stop, is_order, parse, unknown
+from ohmo.commands.contract import LATER, ORDER, Command, Decide, Order, Reply, Retry, Standing, Stop, is_order, parse, unknown
 from ohmo.commands.elsewhere import INSTEAD, SAME
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
@@ -166,7 +166,7 @@ def test_what_must_never_queue_is_there(name: str) -> None:
 def test_a_command_fits_every_platforms_menu(command: Command) -> None:
     """Telegram Bot API, BotCommand: 1 to 32 of a-z, 0-9 and _; 1 to 256 characters of description."""
     assert re.fullmatch(r"[a-z0-9_]{1,32}", command.name)
-    assert 1 <= len(command.summary) <= 100
+    assert 1 <= len(f"{command.usage} {command.summary}".strip()) <= 100  # Discord's, the shortest
     assert command.standings <= set(get_args(Standing))
     assert "owner" in command.standings
 
@@ -177,7 +177,18 @@ def test_a_command_fits_every_platforms_menu(command: Command) -> None:
 )
 async def test_help_lists_what_this_person_may_say(standing: Standing, missing: set[str]) -> None:
     reply = await run("/help", standing=standing)
-    assert set(re.findall(r"`/([a-z_]+)`", reply.text)) == set(KNOWN) - missing
+    listed = re.findall(r"`/([a-z_]+)(?: \[.+?\])?`", reply.text)
+    assert listed == [name for name in ORDER if name not in missing]
+    assert "`/model [NAME|default]` which model" in reply.text
+    assert "`/stop` stop what runs" in reply.text
+
+
+def test_every_command_has_its_place_in_the_order_and_its_arguments_on_the_page() -> None:
+    assert list(KNOWN) == list(ORDER)
+    page = PAGE.read_text(encoding="utf-8")
+    for command in KNOWN.values():
+        said = f"{command.name} {command.usage}".strip().replace("|", "\\|")
+        assert f"| `/{said}` |" in page
 
 
 def test_a_guest_changes_nothing_but_may_stop() -> None:
