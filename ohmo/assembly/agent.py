@@ -29,6 +29,7 @@ from ohmo.permissions.policy import Policy
 from ohmo.providers import build
 from ohmo.providers.cover import Endpoint
 from ohmo.providers.models import Price
+from ohmo.providers.offered import has, in_words
 from ohmo.tools.catalogue import load_tools, tool_specs
 from ohmo.tools.schema import explain
 from ohmo.tools.workbench import Limits, Workbench
@@ -59,6 +60,18 @@ def _price(written: Pricing) -> Price:
     cached = written.input if written.cache_read is None else written.cache_read
     stored = written.input if written.cache_write is None else written.cache_write
     return Price(written.input, cached, stored, written.output)
+
+
+async def no_such_model(model: build.Model, wanted: str) -> str:
+    """One line about a model that neither the profile nor its endpoint has; empty for one that may be there."""
+    if wanted in model.models:
+        return ""
+    if model.model == "offline":
+        return f"model {wanted[:100]}: no model is configured; docs/models.md says how to connect one"
+    there = await model.offers() if model.offers is not None else ()
+    if not there or has(there, wanted):
+        return ""
+    return f"model {wanted[:100]}: the endpoint has no such model; it has {in_words(there, wanted)}"
 
 
 def environ_of(seams: Seams) -> dict[str, str]:

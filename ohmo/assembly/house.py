@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from channels.contract import Address
 from channels.record import record
-from ohmo.assembly.agent import AgentParts, build_agent, environ_of, own_home, redactor
+from ohmo.assembly.agent import AgentParts, build_agent, environ_of, no_such_model, own_home, redactor
 from ohmo.assembly.cgroup import memory_share
 from ohmo.assembly.channels import Wired, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
@@ -163,7 +163,7 @@ async def build_house(
         config=config, seams=seams, store=store, wired=wired,
         bus=bus, intake=intake, pool=pool, board=board,
         agent=agent, access=access, books=books, questions=questions, clockwork=clockwork,
-        notices=notices, control=_control(ground, board, truth, desk, metrics, replaying), truth=truth, replaying=replaying,
+        notices=notices, control=_control(ground, board, truth, desk, metrics, replaying, partial(no_such_model, model)), truth=truth, replaying=replaying,
         clockwatch=Clockwatch(
             seams.clock, store.rebase, followed=clockwork.scheduler.look_again, marks=seams.marks(config.home.root)
         ),
@@ -208,7 +208,8 @@ def _people(ground: Ground) -> HousePeople:
 
 
 def _control(
-    ground: Ground, board: Switchboard, truth: Truth, desk: HouseDesk, metrics: Metrics | None, replaying: Replaying
+    ground: Ground, board: Switchboard, truth: Truth, desk: HouseDesk, metrics: Metrics | None, replaying: Replaying,
+    no_such: Callable[[str], Awaitable[str]],
 ) -> Control:  # fmt: skip
     config, seams, store, bus, clockwork = ground.config, ground.seams, ground.store, ground.bus, ground.clockwork
     publish, parse = partial(publish_wake, bus), address_parser(board)
@@ -218,7 +219,7 @@ def _control(
         approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint, clockwork.cards),
         people=_people(ground), repair=store, keeping=store, parse_address=parse,
         browser=ground.wired.browser, log=config.home.log, cron=clockwork.desk, hooks=build_hooks(config, seams, store, publish, parse),
-        replay=replaying,
+        replay=replaying, no_such_model=no_such,
     )  # fmt: skip
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = seams.environ.get("XDG_RUNTIME_DIR")

@@ -71,6 +71,8 @@ class Acting:
     async def message(self, request: web.Request) -> web.Response:
         """202 when it is stored; the answer comes as events of ``thread`` after ``seq``."""
         wanted = await body_of(request, Message)
+        if wanted.model is not None and self._ports.no_such_model is not None and (wrong := await self._ports.no_such_model(wanted.model)):
+            raise Refusal(400, wrong)
         wake = await self._wake(wanted, self._clock())
         settings = ThreadSettings(mode=wanted.mode, model=wanted.model) if wanted.mode or wanted.model else None
         accepted = await self._ports.publish_wake(wake, settings)

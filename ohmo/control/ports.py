@@ -72,7 +72,7 @@ class Keeping(Protocol):
 class Ports:
     """``publish_wake`` returns after the commit; with settings, they are the thread's before its turn starts. Raises Unavailable.
     ``parse_address`` reads ``CHANNEL:REST`` and raises ValueError with one line. ``browser``: None when the web channel is off.
-    ``log``: the file of JSON lines, when there is one."""
+    ``log``: the file of JSON lines, when there is one. ``no_such_model``: one line about a model that is not there, empty for one that may be."""
 
     reports: Reports
     status: Callable[[], Awaitable[HouseStatus]]
@@ -88,3 +88,4 @@ class Ports:
     cron: CronDesk | None = None
     hooks: Hooks | None = None
     replay: Callable[[ThreadInfo], Awaitable[Replay]] | None = None
+    no_such_model: Callable[[str], Awaitable[str]] | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from channels.record import record
@@ -20,15 +21,17 @@ from ohmo.providers.middleware.repair import repair
 from ohmo.providers.middleware.retry import Patience, retry
 from ohmo.providers.middleware.waiting import waiting
 from ohmo.providers.models import Price
+from ohmo.providers.offered import offered
 from ohmo.providers.rendering import Rendering
 
+_ASKED = 3.0  # seconds somebody waits who names a model that no profile has
 Scan = Callable[[str, str], dict[str, object]]
 
 
 @record
 class Model:
     """What a profile has become. ``call``: the chain, for the reasoner. ``explanation``: one line for status. ``renderings``: makes those of
-    all its endpoints, in order, for a replay."""
+    all its endpoints, in order, for a replay. ``offers``: asks the first endpoint which models it has; empty: it does not say."""
 
     provider: Provider
     call: Call
@@ -36,6 +39,7 @@ class Model:
     explanation: str
     parts: tuple[LateProvider, ...]
     renderings: Callable[[], Sequence[Rendering]] = tuple
+    offers: Callable[[], Awaitable[Sequence[str]]] | None = None
 
     @property
     def model(self) -> str:
@@ -101,7 +105,15 @@ async def model(
         made = [cast("Callable[[Endpoint], Sequence[Rendering]]", load(spec))(endpoint) for spec, endpoint in ways if spec]
         return [rendering for each in made for rendering in each]
 
-    return Model(parts[0], chain(parts, endpoints, patience, new_id, pricing), first.endpoint.models, line, parts, renderings)
+    return Model(
+        parts[0],
+        chain(parts, endpoints, patience, new_id, pricing),
+        first.endpoint.models,
+        line,
+        parts,
+        renderings,
+        partial(offered, first.endpoint, limit=_ASKED),
+    )
 
 
 def chain(

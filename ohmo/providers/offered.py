@@ -66,6 +66,14 @@ def _listed(entry: Mapping[str, Any]) -> Listed:
     return Listed(str(entry.get("id") or ""), window)
 
 
+def has(models: Sequence[str], wanted: str) -> bool:
+    """Whether an endpoint that lists ``models`` knows this one: by its name, with or without its maker, or by the short form of a dated or
+    tagged one (``claude-haiku-4-5``, ``qwen3`` of ``qwen3:latest``)."""
+    short = wanted.removesuffix("-latest")
+    known = {name for one in models for name in (one, plain_name(one))}
+    return any(one == name or one.startswith((f"{name}-", f"{name}:")) for name in (short, plain_name(short)) for one in known)
+
+
 def in_words(models: Sequence[str], wanted: str = "") -> str:
     """Some of them in one line, those first whose names are nearest to ``wanted``."""
     close = difflib.get_close_matches(plain_name(wanted), models, n=3, cutoff=0.5) if wanted else []

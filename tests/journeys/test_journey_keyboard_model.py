@@ -39,6 +39,25 @@ async def test_a_gateway_that_names_its_models_with_the_provider_gets_the_whole_
         assert [asked.body["model"] for asked in server.asked] == ["openai/gpt-5"]
 
 
+async def test_a_model_that_is_not_there_is_refused_before_anything_is_said(tmp_path: Path) -> None:
+    server = ModelServer(models=["gpt-5", "gpt-5-mini", "qwen3:latest"])
+    async with keyboard(tmp_path, server) as home:
+        said = await home.ohmo("-p", "hello", "--model", "gpt-5-mni")
+        assert (said.code, said.out) == (2, "")
+        assert said.err == "ohmo: model gpt-5-mni: the endpoint has no such model; it has gpt-5-mini, gpt-5, qwen3:latest\n"
+        assert server.asked == []
+        assert (await home.daemon.call("GET", "/api/v1/inbox"))[1]["inbox"] == []  # nor is anything stored
+        for there in ("gpt-5", "gpt-5-mini"):
+            assert (await home.ohmo("-p", "hello", "--model", there)).out == "echo: hello\n"
+        assert [asked.body["model"] for asked in server.asked] == ["gpt-5", "gpt-5-mini"]
+
+
+async def test_the_offline_provider_has_no_model_to_choose(tmp_path: Path) -> None:
+    async with keyboard(tmp_path, ModelServer(), profiles=OFFLINE) as home:
+        said = await home.ohmo("-p", "hello", "--model", "gpt-5")
+        assert (said.code, said.err) == (2, "ohmo: model gpt-5: no model is configured; docs/models.md says how to connect one\n")
+
+
 async def test_the_offline_provider_tells_of_the_call_that_was_asked_for_and_of_no_other(tmp_path: Path) -> None:
     async with keyboard(tmp_path, ModelServer(), profiles=OFFLINE) as home:
         (home.work / "a.txt").write_text("the file\n")

@@ -23,6 +23,7 @@ from ohmo.providers.detect import Listed, detect, probe
 from ohmo.providers.late import LateProvider
 from ohmo.providers.middleware.pricing import price_of
 from ohmo.providers.models import UNKNOWN_WINDOW, Price, known
+from ohmo.providers.offered import has
 from ohmo.providers.offline.syntax import asked_for
 from ohmo.providers.openai.client import with_version
 from ohmo.providers.scripted import Says, ScriptedProvider
@@ -132,6 +133,12 @@ def test_a_written_price_comes_before_a_known_one_and_needs_no_maker() -> None:
     assert price_of("a/qwen3", {"qwen3": mine, "a/qwen3": other}) == other
     assert price_of("gpt-5", {"gpt-5": mine}) == mine
     assert price_of("qwen3-30b", {"qwen3": mine}) is None
+
+
+@pytest.mark.parametrize("wanted", ["claude-haiku-4-5", "claude-haiku-latest", "a/qwen3", "qwen3:latest", "gpt-5", "openai/gpt-5"])
+def test_a_model_is_known_by_its_short_name_too(wanted: str) -> None:
+    assert has(["claude-haiku-4-5-20251001", "qwen3:latest", "openai/gpt-5"], wanted)
+    assert not has(["gpt-5-mini-2027", "mistral"], f"{wanted}x")
 
 
 READ = ToolSpec("Read", "", {"properties": {"file_path": {"type": "string"}, "limit": {"type": "integer"}}, "required": ["file_path"]})
