@@ -538,7 +538,7 @@ async def test_what_people_models_and_platforms_call_things_is_only_text_everywh
     house.dead_letter(thread, evil, evil)
     house.settle(house.post(thread, evil, state="sending"), "dead", evil)
     card = await house.ask(thread, replace(PERMISSION, title=evil, detail=evil, choices=(Choice("deny", evil),)))
-    house.spent = [UsageTotal(1, 100, 50, 10, 20, 1500, day=TODAY, model=evil, person=evil)]
+    house.spent = [UsageTotal(1, 100, 50, 10, 20, 1500, 0, day=TODAY, model=evil, person=evil)]
     with scene.log.open("a") as log:
         log.write(json.dumps({"at": f"{TODAY}T09:00:00Z", "level": "error", "event": evil, evil: evil, "exception": evil}) + "\n")
     job = {

@@ -24,6 +24,21 @@ function kept(chat) {
   }
 }
 
+/** A small picture of a picture, from the browser's own copy; the sign of a file for any other, and for what no browser draws. */
+function thumbnail(entry) {
+  if (!entry.file.type.startsWith("image/")) return icon("file");
+  if (!entry.picture) {
+    const url = URL.createObjectURL(entry.file);
+    entry.picture = Object.assign(node("img", ""), { alt: "", src: url });
+    entry.picture.addEventListener("load", () => URL.revokeObjectURL(url));
+    entry.picture.addEventListener("error", () => {
+      URL.revokeObjectURL(url);
+      entry.picture.replaceWith((entry.picture = icon("file")));
+    });
+  }
+  return entry.picture;
+}
+
 export class Composer {
   constructor({ composer: form, draft, send, stop, attach, file, attached, commands }, { say, halt, toast }) {
     Object.assign(this, { form, draft, send, stop, attach, file, attached, commands, say, halt, toast });
@@ -218,7 +233,7 @@ export class Composer {
         name.type = "button";
         name.disabled = entry.state !== "failed";
         name.addEventListener("click", () => this.upload(entry));
-        return node("li", entry.state, icon("file"), name, entry.state === "failed" ? node("span", "again", "try again") : "", remove);
+        return node("li", entry.state, thumbnail(entry), name, entry.state === "failed" ? node("span", "again", "try again") : "", remove);
       }),
     );
     this.ready();
