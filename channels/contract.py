@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from enum import Enum
 from pathlib import Path
 from typing import Literal, NewType, Protocol, runtime_checkable
@@ -202,6 +202,8 @@ class ChannelContext(Protocol):
     def state(self) -> Path: ...  # a private folder (0700), e.g. for a crypto store
     @property
     def catch_up(self) -> tuple[timedelta, int]: ...  # oldest age, most messages
+    @property
+    def zone(self) -> tzinfo: ...  # in which times are told to people
     async def publish(self, arrivals: Sequence[Arrival], cursor: Cursor | None = None) -> None:
         """Store the arrivals of one batch, in platform order, and the cursor, in one transaction; return after the commit.
         Call it before acknowledging. Raises Unavailable: acknowledge nothing, ask the platform again later."""

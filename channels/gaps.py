@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import TypeVar
+
+from channels.walls import MINUTES, wall
 
 Row = TypeVar("Row")
 
 
-def left_out(times: Sequence[datetime], fence: tuple[timedelta, int], *, where: str, key: str, more: bool = False) -> str:
+def left_out(times: Sequence[datetime], fence: tuple[timedelta, int], *, zone: tzinfo, where: str, key: str, more: bool = False) -> str:
     """One paragraph. ``times`` of the messages that were counted, oldest first; ``more``: there are others nobody counted.
 
-    ``fence``: oldest age and most messages, as configured under ``key``. ``where``: "here", or the place's name for the owner."""
+    ``fence``: oldest age and most messages, as configured under ``key``. ``zone``: in which times are told. ``where``: "here", or the place's name for the owner."""
     age, most = fence
     count = f"{len(times)} message{'' if len(times) == 1 and not more else 's'}" if times else "messages"
-    between = f" between {times[0]:%Y-%m-%d %H:%M} and {times[-1]:%Y-%m-%d %H:%M} UTC" if times else ""
+    between = f" between {times[0].astimezone(zone):{MINUTES}} and {wall(times[-1], zone)}" if times else ""
     return (
         f"Not read: {count}{' or more' if more and times else ''} said {where}{between} while ohmo was away. "
         f"It looks back {age.total_seconds() / 3600:g} h and takes the newest {most} of a conversation ({key}). "

@@ -200,6 +200,7 @@ class CatchUp:
         text = left_out(
             [inbound.moment(str(row["id"])) for row in left],
             self._context.catch_up,
+            zone=self._context.zone,
             where="here" if address is not None else f"on Discord in {_name(place.spots.get(channel), channel)}",
             key="channels.discord.catch_up",
             more=missed.more,

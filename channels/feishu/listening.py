@@ -332,8 +332,9 @@ class Listening:
         here = chat.private or called or missed.more
         address = Address("feishu", self._wire.app, ChatId(chat.id)) if here else None
         times, where = [moment(row.ms) for row in left], "here" if here else f"on Feishu in {chat.id}"
-        fence = self._context.catch_up
-        await self._context.missed(left_out(times, fence, where=where, key="channels.feishu.catch_up", more=missed.more), address)
+        fence, zone = self._context.catch_up, self._context.zone
+        text = left_out(times, fence, zone=zone, where=where, key="channels.feishu.catch_up", more=missed.more)
+        await self._context.missed(text, address)
 
 
 async def _refuse(events: Iterable[tuple[Delivery, Body]]) -> None:

@@ -69,7 +69,8 @@ class History:
             address = Address("matrix", self._me, ChatId(room)) if waiting else None
             where = "here" if waiting else f"on Matrix in {room}"
             fence = (oldest, most) if missed else (oldest, LONGEST_GAP)
-            text = left_out([heard.at for heard in left], fence, where=where, key="channels.matrix.catch_up", more=not whole)
+            times, zone = [heard.at for heard in left], self._context.zone
+            text = left_out(times, fence, zone=zone, where=where, key="channels.matrix.catch_up", more=not whole)
             await self._context.missed(text, address)
         return kept
 

@@ -41,6 +41,7 @@ from channels.matrix.rooms import Rooms
 from channels.matrix.welcome import Welcome
 from channels.quarantine import Garbled, Quarantine
 from channels.record import record
+from channels.walls import wall
 
 log = logging.getLogger("channels.matrix")
 
@@ -185,7 +186,7 @@ class Listening:
                 await encryption.position_lost()
             await self._context.missed(
                 f"matrix: the homeserver does not know any more where ohmo stopped reading ({refused}); it goes on from now, "
-                f"{self._clock():%Y-%m-%d %H:%M} UTC. Messages said before may be missing."
+                f"{wall(self._clock(), self._context.zone)}. Messages said before may be missing."
             )
             self._position = await self._begin(born, position)
             return
@@ -327,7 +328,8 @@ class Listening:
     async def _unreadable(self, room: str, sender: str, at: object, why: str) -> None:
         """One honest line: in a one-to-one chat to its person, else to the owner, because nobody knows whether it was meant for us."""
         private = (await self._room(room)).private
-        when = f" at {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M} UTC" if isinstance(at, int) and 0 < at < 10**14 else ""
+        said = datetime.fromtimestamp(at / 1000, UTC) if isinstance(at, int) and 0 < at < 10**14 else None
+        when = "" if said is None else f" at {wall(said, self._context.zone)}"
         where = "here" if private else f"on Matrix in {room}"
         text = f"Not read: a message of {localpart(sender)} said {where}{when}: {why}. Please say it again."
         log.warning("%s: a message in %s cannot be read: %s", self._me, room, why)

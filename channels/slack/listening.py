@@ -256,6 +256,7 @@ class Listening:
             left_out(
                 [inbound.moment(row["ts"]) for row in left],
                 self._context.catch_up,
+                zone=self._context.zone,
                 where="here" if address is not None else f"on Slack in {chat.id}",
                 key="channels.slack.catch_up",
                 more=missed.more,

@@ -43,6 +43,7 @@ from channels.rivals import Rivals
 from channels.telegram import Settings, inbound, render
 from channels.telegram.client import Moved, Pace, TwoPollers, Wire
 from channels.telegram.doubles import Doubles
+from channels.walls import MINUTES, wall
 
 KEPT = timedelta(hours=24)  # Telegram Bot API, "Getting updates": updates are not kept longer than 24 hours
 SEEN_EVERY = timedelta(hours=1)  # how exactly a gap after an absence can be told
@@ -198,7 +199,8 @@ class Telegram:
             seen = now
         if now - seen > KEPT:
             await context.missed(
-                f"Telegram keeps messages for 24 hours only: messages between {seen:%Y-%m-%d %H:%M} and {now - KEPT:%Y-%m-%d %H:%M} UTC may be missing."
+                f"Telegram keeps messages for 24 hours only: messages between {seen.astimezone(context.zone):{MINUTES}} and "
+                f"{wall(now - KEPT, context.zone)} may be missing."
             )
         return seen if value is not None else now - SEEN_EVERY
 

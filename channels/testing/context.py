@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
 
 from channels.contract import Address, Arrival, Cursor, Inbound
@@ -54,6 +54,10 @@ class FakeContext:
             self._names |= names
         if cursor is not None:
             self.cursors[cursor.name] = cursor.value
+
+    @property
+    def zone(self) -> tzinfo:
+        return UTC
 
     async def cursor(self, name: str) -> str | None:
         return self.cursors.get(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 from channels.contract import Address
 from channels.errors import Unavailable
@@ -50,6 +51,7 @@ class Clockwork:
     scheduler: Scheduler
     reporter: Reporter
     cards: Card
+    zone: ZoneInfo  # of jobs that name none; times are told in it
 
     def tools(self, thread: Callable[[str], Awaitable[ThreadInfo | None]]) -> Door:
         """How the model's tools come to the desk."""
@@ -109,7 +111,7 @@ def build_clockwork(config: Config, seams: Seams, store: Store, links: ClockLink
         )
     )  # fmt: skip
     reporter = Reporter(store, links.resolve, links.notices.owner_place, config.workspace)
-    return Clockwork(desk, scheduler, reporter, cards)
+    return Clockwork(desk, scheduler, reporter, cards, zone_of(zone))
 
 
 def _send(links: ClockLinks, thread: Address, person: str, account: str, asked_from: Address | None) -> None:

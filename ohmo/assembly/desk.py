@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, tzinfo
 
 from channels.record import record
 from channels.text import code_span, literal
+from channels.walls import wall
 from ohmo.assembly.doors import remembered_by
 from ohmo.commands.contract import Command, Order
 from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob
@@ -31,6 +33,7 @@ class HouseDesk:
     known: Mapping[str, Command]
     clock: CronDesk | None = None
     configured: tuple[str, ...] = ("offline",)
+    zone: tzinfo = UTC  # in which times are told
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return await self.store.open_questions(thread)
@@ -96,7 +99,7 @@ class HouseDesk:
         here = sorted((one for one in found if one.thread == thread and one.kind in ("message", "wake")), key=lambda one: one.seq)
         if not here:
             return "Nothing waits here."
-        return "\n".join(f"- {one.seq}: {one.state} since {one.said_at:%H:%M:%S} UTC" for one in here)
+        return "\n".join(f"- {one.seq}: {one.state} since {wall(one.said_at, self.zone, '%H:%M:%S')}" for one in here)
 
     async def why(self, thread: str, number: str) -> str:
         if number and not (number.isascii() and number.isdigit() and len(number) <= 15):
@@ -109,7 +112,7 @@ class HouseDesk:
         if found is None:
             return "There is no such message in this thread."
         ending = f"{found.ending}{': ' + found.reason if found.reason else ''}" if found.state == "ended" else found.state
-        return f"Message {found.seq} of {found.said_at:%Y-%m-%d %H:%M:%S} UTC: {ending}."
+        return f"Message {found.seq} of {wall(found.said_at, self.zone, '%Y-%m-%d %H:%M:%S')}: {ending}."
 
 
 async def _jobs(clock: CronDesk, by: By, verb: str, name: str) -> str:

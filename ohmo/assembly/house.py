@@ -154,8 +154,9 @@ async def build_house(
         people=Sparing(store.people), clock=seams.clock, mode=config.permissions.mode, models=model.models,
     )  # fmt: skip
     desk = HouseDesk(
-        store=store, reports=store, house=truth, turn_of=pool.running_turn, known=known, clock=clockwork.desk, configured=model.models
-    )
+        store=store, reports=store, house=truth, turn_of=pool.running_turn, known=known, clock=clockwork.desk, configured=model.models,
+        zone=clockwork.zone,
+    )  # fmt: skip
     again = asyncio.Event()
     knot.intake = intake = _intake(ground, pool, board, desk, again, questions.at)
     replaying = Replaying(store, plans.of, agent)
@@ -192,8 +193,8 @@ def _intake(
         IntakeParts(
             store=store, access=ground.access, commands=desk.known, desk=desk, stopped=pool.stopped, rest=pool.rest, arrived=pool.arrived,
             chose=pool.chose,
-            acknowledge=board.acknowledge, drafted=board.drafted, away=Away(store.post, seams.clock),
-            queueing=Queueing(asked, seams.clock), new_id=seams.new_id, clock=seams.clock,
+            acknowledge=board.acknowledge, drafted=board.drafted, away=Away(store.post, seams.clock, desk.zone),
+            queueing=Queueing(asked, seams.clock, desk.zone), new_id=seams.new_id, clock=seams.clock,
             failpoint=seams.failpoint, card=clockwork.cards, whispers=Whispers(board.whisper, seams.clock), restart=again.set,
             publish=lambda wake: publish_wake(bus, wake, None), terms=clockwork.desk.terms_at,
         )

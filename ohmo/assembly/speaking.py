@@ -54,5 +54,6 @@ def build_board(ground: Ground, pool: Pool, known: Mapping[str, Command], sent: 
         owner=seams.owner,
         storing=store.pulse.here,
         spoke=store.last_delivery,
+        zone=ground.clockwork.zone,
     )
     return Switchboard(ground.wired.links, parts)

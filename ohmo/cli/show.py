@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import unicodedata
@@ -11,6 +12,9 @@ from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
 import click
+
+from channels.walls import wall
+from ohmo.cron.zones import local_zone, zone_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,8 +71,10 @@ def ago(value: object, now: datetime | None = None) -> str:
 
 
 def moment(value: object) -> str:
-    """``2026-11-22 15:02:17 UTC`` of an ISO time; ``-`` for none."""
-    return f"{datetime.fromisoformat(value).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if isinstance(value, str) else "-"
+    """``2026-11-22 16:02:17 CET (Europe/Berlin)`` of an ISO time, in the zone of this terminal; ``-`` for none."""
+    if not isinstance(value, str):
+        return "-"
+    return wall(datetime.fromisoformat(value), zone_of(local_zone(os.environ)), "%Y-%m-%d %H:%M:%S")
 
 
 def until(value: object, now: datetime | None = None) -> str:

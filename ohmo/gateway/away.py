@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 import structlog
 
 from channels.contract import Clock, Inbound, Outbound
+from channels.walls import wall
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.store import Accepted, PostRow, Seat
 from ohmo.ids import derived
@@ -19,10 +20,10 @@ AGAIN = timedelta(hours=1)  # one line for one absence
 
 
 class Away:
-    """``post`` writes rows of the outbox. Told of what was accepted; says its line once per thread and absence."""
+    """``post`` writes rows of the outbox; ``zone``: in which times are told. Told of what was accepted; says its line once per thread and absence."""
 
-    def __init__(self, post: Callable[[Sequence[PostRow]], Awaitable[None]], clock: Clock) -> None:
-        self._post, self._clock = post, clock
+    def __init__(self, post: Callable[[Sequence[PostRow]], Awaitable[None]], clock: Clock, zone: tzinfo = UTC) -> None:
+        self._post, self._clock, self._zone = post, clock, zone
         self._told: dict[str, datetime] = {}
 
     def lines(self, told: Sequence[tuple[Accepted, Arrival, Seat]]) -> list[PostRow]:
@@ -35,7 +36,7 @@ class Away:
             if waits and isinstance(arrival, Inbound) and now - arrival.at > LATE and accepted.thread not in self._told:
                 late.setdefault(accepted.thread, []).append((accepted.seq, arrival))
         self._told |= dict.fromkeys(late, now)
-        return [_line(thread, said, now) for thread, said in late.items()]
+        return [_line(thread, said, now, self._zone) for thread, said in late.items()]
 
     async def say(self, rows: Sequence[PostRow]) -> None:
         """Best effort: the answers themselves are durable."""
@@ -43,10 +44,10 @@ class Away:
             log.warning("away_unsaid", error=str(error))
 
 
-def _line(thread: str, said: Sequence[tuple[int, Inbound]], now: datetime) -> PostRow:
+def _line(thread: str, said: Sequence[tuple[int, Inbound]], now: datetime, zone: tzinfo) -> PostRow:
     first, place = min(one.at for _, one in said), said[0][1].address
     what = "this" if len(said) == 1 else f"these {len(said)} messages"
-    text = f"I was away and read {what} only now: said since {first:%Y-%m-%d %H:%M} UTC, {_ago(now - first)} ago."
+    text = f"I was away and read {what} only now: said since {wall(first, zone)}, {_ago(now - first)} ago."
     return PostRow(derived("away", thread, str(said[0][0])), "notice", Outbound(place, text))
 
 

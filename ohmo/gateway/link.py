@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 from channels.contract import Address, Arrival, Channel, Clock, Cursor
@@ -113,6 +113,7 @@ class LinkParts:
     cursor: Callable[[str, str, str], Awaitable[str | None]]
     say: Callable[[str, Address | None], Awaitable[None]]
     clock: Clock
+    zone: tzinfo
 
 
 class LinkContext:
@@ -128,6 +129,10 @@ class LinkContext:
     @property
     def catch_up(self) -> tuple[timedelta, int]:
         return self._settings.catch_up
+
+    @property
+    def zone(self) -> tzinfo:
+        return self._parts.zone
 
     async def publish(self, arrivals: Sequence[Arrival], cursor: Cursor | None = None) -> None:
         saved = None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from channels.contract import Address, Clock, Inbound, Outbound
+from channels.walls import wall
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.store import Accepted, Asked, PostRow, Seat
 from ohmo.ids import derived
@@ -17,8 +18,8 @@ class Queueing:
     """``asked``: the questions that are open in a place. Its line is said once for a question, and once more; ids that follow from the question
     keep a restart from saying it anew."""
 
-    def __init__(self, asked: Callable[[Address], Sequence[Asked]], clock: Clock) -> None:
-        self._asked, self._clock = asked, clock
+    def __init__(self, asked: Callable[[Address], Sequence[Asked]], clock: Clock, zone: tzinfo = UTC) -> None:
+        self._asked, self._clock, self._zone = asked, clock, zone
         self._told: dict[str, datetime] = {}
 
     def lines(self, told: Sequence[tuple[Accepted, Arrival, Seat]]) -> list[PostRow]:
@@ -40,7 +41,7 @@ class Queueing:
         if last is not None and now - last < AGAIN:
             return None
         self._told = {one: at for one, at in self._told.items() if now - at < timedelta(days=1)} | {ask: now}
-        until = f" It lapses at {asked.deadline:%H:%M} UTC." if asked.deadline is not None else ""
+        until = f" It lapses at {wall(asked.deadline, self._zone, '%H:%M')}." if asked.deadline is not None else ""
         text = f"I am waiting for an answer to a question above. What is said here is kept and comes after it.{until}"
         mentions = (said.person.id,) if not said.person.bot else ()
         line = Outbound(said.address, text, reply_to=said.message, mentions=mentions)

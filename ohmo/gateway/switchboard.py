@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, cast
 
@@ -70,6 +70,7 @@ class BoardParts:
     now: Callable[[], float] = time.monotonic
     draw: Callable[[], float] = random.random
     set_since: SetSince = never_set
+    zone: tzinfo = UTC  # in which times are told to people
 
 
 class Switchboard:
@@ -263,7 +264,7 @@ class Switchboard:
         async def say(text: str, address: Address | None) -> None:
             await parts.notices.tell(f"missed:{link.label}:{address}:{text}", text, at=address)
 
-        hears = LinkParts(parts.publish, parts.store.cursor, say, parts.clock)
+        hears = LinkParts(parts.publish, parts.store.cursor, say, parts.clock, parts.zone)
         context = LinkContext(link, channel.account, generation, health, hears)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recall(link, health), name=f"recall.{link.label}")

@@ -19,6 +19,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.contracts",
         "channels.registry",
         "channels.text",
+        "channels.walls",
         "channels.cleaning",
         "channels.links",
         "channels.thinking",
