@@ -92,6 +92,11 @@ def _sdk_of(module: str) -> str:
     return next((sdk for sdk, home in SDKS.items() if module == home or module.startswith((home + ".", home + "_"))), "")
 
 
+def _package(module: str) -> str:
+    """That of the SDK it is there for, or its own name: who has no SDK needs nobody's private names."""
+    return _distribution(_sdk_of(module)) if _sdk_of(module) else module
+
+
 def _stored(tree: ast.AST) -> set[str]:
     """Names that this code gives to something itself."""
     found: set[str] = set()
@@ -134,12 +139,14 @@ def _leans(module: str, tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield from _imported([words] if words.partition(".")[0] in SDKS else [])
             case ast.ClassDef():
                 yield from _inherited(module, node)
+            case ast.Call(func=ast.Name(id="getattr" | "setattr" | "hasattr" | "delattr"), args=[_, ast.Constant(value=str(name)), *_]):
+                yield from ((_package(module), name) for name in [name] if _private(name))
             case _:
                 pass
     ours, receivers = _stored(tree), {"self", "cls", "super()", *stdlib}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _private(node.attr) and node.attr not in ours and _receiver(node) not in receivers:
-            yield _distribution(_sdk_of(module)) if _sdk_of(module) else module, node.attr
+            yield _package(module), node.attr
 
 
 def _imported(names: list[str]) -> Iterator[tuple[str, str]]:
@@ -190,6 +197,7 @@ def test_a_new_use_of_a_private_name_is_seen() -> None:
         ("from mautrix._new import x", "_new"),
         ("blanks = {'mautrix._new': ()}", "_new"),
         ("def f(client): return client.session._new", "_new"),
+        ("def f(client): return getattr(client, '_new', None)", "_new"),
     ):
         assert set(_leans("channels.matrix.client_wire", ast.parse(words))) == {("mautrix", name)}, words
     tree = ast.parse("class Wire(HTTPAPI):\n    def f(self): return self._full_path, self._own")
