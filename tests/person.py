@@ -22,7 +22,13 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "evidence" / "what-a-person-can-do.md"
 CHATS = ("telegram", "slack", "discord", "feishu", "matrix")
 SURFACES = ("page", "terminal", *CHATS)
-ROOMS = ("tests/faults/", "tests/journeys_platforms/", "tests/browser/real/", "tests/unit/cli/test_cli_talk.py")  # real processes
+ROOMS = (  # real processes
+    "tests/faults/",
+    "tests/journeys_platforms/",
+    "tests/browser/real/",
+    "tests/journeys/test_journey_terminal.py",
+    "tests/unit/cli/test_cli_talk.py",
+)
 ACTS = {
     "say": "says something and is answered",
     "watch": "sees the answer grow",

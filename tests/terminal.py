@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pty
 import select
 import signal
+import struct
+import termios
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +18,7 @@ from pathlib import Path
 from tests.children import default_signals, die_with_parent
 
 BOUND = 60.0  # seconds: many processes may share few cores
+SIZE = 40, 100  # rows and columns
 
 
 class Terminal:
@@ -23,6 +27,7 @@ class Terminal:
     def __init__(self, process: int, screen: int) -> None:
         self.process, self._screen, self.shown = process, screen, b""
         self._code: int | None = None
+        self._seen = 0
 
     def piece(self, within: float = BOUND) -> bytes:
         """What it shows next; empty once it has closed its terminal."""
@@ -39,6 +44,14 @@ class Terminal:
         while text.encode() not in self.shown:
             assert time.monotonic() < end, self.shown
             assert self.piece(max(end - time.monotonic(), 0.1)), f"it ended: {self.shown!r}"
+
+    def after(self, text: str, within: float = BOUND) -> None:
+        """Waits for it behind what was waited for in this way before."""
+        end = time.monotonic() + within
+        while (found := self.shown.find(text.encode(), self._seen)) < 0:
+            assert time.monotonic() < end, self.shown[self._seen :]
+            assert self.piece(max(end - time.monotonic(), 0.1)), f"it ended: {self.shown!r}"
+        self._seen = found + len(text.encode())
 
     def types(self, keys: str | bytes) -> None:
         os.write(self._screen, keys.encode() if isinstance(keys, str) else keys)
@@ -76,6 +89,7 @@ def terminal(words: Sequence[str], environ: Mapping[str, str], cwd: Path | None 
             os.execve(words[0], list(words), dict(environ))
         finally:
             os._exit(127)
+    fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
     found = Terminal(process, screen)
     try:
         yield found

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import click
 
+from channels import thinking
 from channels.record import record
 from ohmo.cli.client import BETWEEN_LIVES, Client, Happening, Json, connect
 from ohmo.cli.leaving import Left, leaving
@@ -247,7 +248,7 @@ class _Conversation:
                     return str(item["row"]["outbound"]["text"]), {}  # its reply, committed with its end
                 if item["type"] == "step_info" and item["turn"] == row["turn"] and item["step"]["type"] == "model_step":
                     said = "".join(block["text"] for block in item["step"]["blocks"] if block["type"] == "text") or said
-        return said or str(row["reason"] or ""), usage
+        return thinking.quoted(said) or str(row["reason"] or ""), usage
 
     def _tell(self, event: Happening) -> None:
         if self._streams:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from ohmo.cli.client import NOT_TEXT, Client, Happening, Json
+from channels import thinking
+from ohmo.cli.client import Client, Happening, Json
 from ohmo.cli.prompt import Wishes, trouble
-from ohmo.cli.show import clean, clean_text
-from ohmo.contracts.errors import OhmoError
+from ohmo.cli.screen import Screen
+from ohmo.cli.show import clean
 
 _LOOKS = ("turn_ended", "ready", "item")  # events after which the rows are looked at: events may be lost, rows may not
 _WORDS = {
@@ -29,39 +29,27 @@ _WORDS = {
 _NO = ("n", "no")  # so does an empty line; from a pipe any other
 _NO_MODEL = "no model is connected, only the house itself answers (provider offline); docs/models.md says how to connect one"
 LEAVE = ("/exit", "/quit")
-Ask = Callable[[str], str | None]
-"""Shows a prompt, returns the line without its end; None: nobody will type any more. Raises KeyboardInterrupt."""
-
-
-def typed(prompt: str) -> str | None:
-    """From the terminal, or from a pipe, where a prompt would only stand in the way."""
-    try:
-        return input(prompt if sys.stdin.isatty() else "")
-    except EOFError:
-        return None
-    except UnicodeDecodeError as error:
-        raise OhmoError(NOT_TEXT) from error
 
 
 class Talk:
     """``thread``: the session that goes on; empty: the first line begins one."""
 
-    def __init__(self, client: Client, ask: Ask, wishes: Wishes, thread: str = "") -> None:
-        self._client, self._ask, self._thread = client, ask, thread
+    def __init__(self, client: Client, screen: Screen, wishes: Wishes, thread: str = "") -> None:
+        self._client, self._screen, self._thread = client, screen, thread
         self._first: dict[str, str | None] = {"mode": wishes.permission_mode, "model": wishes.model}  # said with the first line only
         self._seen = 0  # the newest item of the thread that was shown
         self._streamed = ""  # of the model's present step
         self._told: list[str] = []  # texts that were shown while they were written
         self._calls: set[str] = set()  # that were shown as they began
         self._troubles: set[str] = set()  # of the model, that were told since the last line
-        self._live = sys.stdout.isatty()
 
     def run(self) -> None:
         """Until nobody types any more."""
         status = self._client.get("/api/v1/status")
-        if self._live:
-            click.echo(
-                f"ohmo {status['version']}, {clean(status['provider'])}. /help says what can be said, /exit leaves, Ctrl-C stops a turn."
+        if self._screen.live:
+            model = f"{self._model(status)}, {clean(status['provider'])}"
+            self._screen.line(
+                f"ohmo {status['version']}, {model}. /help says what can be said, /exit leaves, Ctrl-C stops a turn.", "aside"
             )
         if status["model"] == "offline":
             click.echo(f"ohmo: {_NO_MODEL}", err=True)
@@ -75,10 +63,17 @@ class Talk:
         if self._thread:
             self._catch_up()
         try:
-            return self._ask("> ")
+            return self._screen.message()
         except KeyboardInterrupt:
-            click.echo()
+            self._screen.line("")
             return None
+
+    def _model(self, status: Json) -> str:
+        """Which answers here."""
+        chosen = self._first.get("model")
+        if chosen is None and self._thread:
+            chosen = self._client.get(f"/api/v1/sessions/{self._thread}", limit=1)["session"]["settings"]["model"]
+        return clean(chosen or status["model"])
 
     def _say(self, text: str) -> None:
         accepted = self._client.post("/api/v1/messages", {"text": text, "thread": self._thread or None, **self._first})
@@ -127,7 +122,9 @@ class Talk:
     def _answer(self, ask: Json) -> None:
         self._end_stream()
         question = ask["question"]
-        click.echo(f"{clean(question['title'])}\n{clean_text(question['detail'])}".rstrip())
+        self._screen.line(clean(question["title"]), "question")
+        if detail := question["detail"].rstrip():
+            self._screen.say(detail)
         verdict = self._permission(question) if question["kind"] == "permission" else self._words(question)
         self._client.post(f"/api/v1/approvals/{ask['id']}", verdict)
 
@@ -135,10 +132,10 @@ class Talk:
         wider = ", [s]ession, [a]lways" if question.get("rule") else ""
         wider += ", all edits in this [w]orkspace" if question.get("wider") else ""
         asked = f"Allow it? [y]es once{wider}, [N]o: "
-        said = self._ask(asked)
-        while self._live and said is not None and (word := said.strip().lower()) and word not in _WORDS and word not in _NO:
-            click.echo("that is none of these letters; nothing was decided")
-            said = self._ask(asked)
+        said = self._screen.answer(asked)
+        while self._screen.live and said is not None and (word := said.strip().lower()) and word not in _WORDS and word not in _NO:
+            self._screen.line("that is none of these letters; nothing was decided", "trouble")
+            said = self._screen.answer(asked)
         scope = _WORDS.get((said or "").strip().lower())
         if scope is None:
             return {"verdict": "denied", "word": "" if said is not None else "nobody is there to answer"}
@@ -147,8 +144,8 @@ class Talk:
     def _words(self, question: Json) -> dict[str, Any]:
         labels = [str(choice["label"]) for choice in question["choices"]]
         for number, label in enumerate(labels, 1):
-            click.echo(f"  {number}) {clean(label)}")
-        said = self._ask("Your answer: ")
+            self._screen.line(f"  {number}) {clean(label)}")
+        said = self._screen.answer("Your answer: ")
         if said is None or not said.strip():
             return {"verdict": "denied", "word": "no answer was given"}
         text = said.strip()
@@ -160,32 +157,36 @@ class Talk:
     def _show(self, event: Happening) -> None:
         data = event.data
         match event.kind:
-            case "text_delta" if self._live:
-                self._streamed += data["text"]
-                click.echo(clean_text(data["text"]), nl=False)
-            case "snapshot" if self._live and data["text"] and not self._streamed:
-                self._streamed = data["text"]
-                click.echo(clean_text(data["text"]), nl=False)
+            case "text_delta" if self._screen.live:
+                self._stream(self._streamed + data["text"])
+            case "snapshot" if self._screen.live and data["text"] and not self._streamed:
+                self._stream(data["text"])
             case "model_done":
                 self._end_stream()
             case "text_reset" if self._streamed:
-                click.echo("\n(it begins again)")
+                self._screen.grown()
+                self._screen.line("(it begins again)", "aside")
                 self._streamed = ""
             case "tool_started" | "tool_refused":
                 self._end_stream()
                 self._calls.add(data["call"])
                 mark = "·" if event.kind == "tool_started" else "✗"
-                click.echo(f"{mark} {clean(data['name'])} {clean(data['summary'] or '')}".rstrip())
+                self._screen.line(f"{mark} {clean(data['name'])} {clean(data['summary'] or '')}".rstrip(), "aside")
             case "status" | "failure" if (line := trouble(event)) and line not in self._troubles:
                 self._end_stream()
                 self._troubles.add(line)
-                click.echo(f"({line})")
+                self._screen.line(f"({line})", "trouble")
             case _:
                 pass
 
+    def _stream(self, text: str) -> None:
+        self._streamed = text
+        self._screen.grow(thinking.growing(text))
+
     def _end_stream(self) -> None:
         if self._streamed:
-            click.echo()
+            self._screen.grow(thinking.quoted(self._streamed))
+            self._screen.grown()
             self._told.append(self._streamed.strip())
         self._streamed = ""
 
@@ -197,12 +198,12 @@ class Talk:
                 case "step_info" if item["step"]["type"] == "model_step":
                     said = "".join(block["text"] for block in item["step"]["blocks"] if block["type"] == "text").strip()
                     if said and said not in self._told:
-                        click.echo(clean_text(said))
+                        self._screen.say(thinking.quoted(said))
                     for block in item["step"]["blocks"]:  # what began while nobody listened, as after an answer
                         if block["type"] == "tool_call" and block["id"] not in self._calls:
-                            click.echo(f"· {clean(block['name'])} {_about(block['arguments'])}".rstrip())
+                            self._screen.line(f"· {clean(block['name'])} {_about(block['arguments'])}".rstrip(), "aside")
                 case "out_row" if item["row"]["kind"] == "notice" and item["row"]["target"] is None:
-                    click.echo(clean_text(item["row"]["outbound"]["text"]))
+                    self._screen.say(item["row"]["outbound"]["text"])
                 case _:
                     pass
         self._told, self._calls = [], set()

@@ -89,6 +89,8 @@ SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "asyncpg": "ohmo.store.postgres",
     "croniter": "ohmo.cron",
     "opentelemetry": "ohmo.tracing.spans",
+    "prompt_toolkit": "ohmo.cli.editor",
+    "rich": "ohmo.cli.painted",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,23 @@ def COMMAND(remote: str | None, config: Path | None, **wishes: Any) -> None:  # 
 def chat(wishes: Any, remote: str | None, config: Path | None) -> None:
     """Attached to the daemon; without one, the house of this process for as long as the conversation lasts."""
     from ohmo.cli.prompt import house_for
-    from ohmo.cli.talk import Talk, thread_of, typed
+    from ohmo.cli.screen import Plain, paints
+    from ohmo.cli.talk import Talk, thread_of
 
     with house_for(remote, config) as client:
-        Talk(client, typed, wishes, thread_of(client, wishes)).run()
+        thread = thread_of(client, wishes)
+        if paints():
+            from ohmo.cli.editor import Editor, history_in
+            from ohmo.cli.painted import Painted
+            from ohmo.cli.words import Arguments, commands
+            from ohmo.config.envfile import environment
+            from ohmo.config.home import find_home
+
+            history = history_in(find_home(os.environ).root / "state", environment(os.environ))
+            screen = Painted(Editor(history, commands, Arguments(client)))
+        else:
+            screen = Plain()
+        try:
+            Talk(client, screen, wishes, thread).run()
+        finally:
+            screen.close()

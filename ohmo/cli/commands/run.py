@@ -15,6 +15,7 @@ import click
 def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bool) -> None:  # noqa: N802 - the name every command file exports
     import gc
     import importlib
+    import sys
     import threading
 
     from ohmo.heap import share_one_heap
@@ -33,6 +34,9 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     else:
         # Before the daemon is imported: a mistake is said at once.
         config, note = load(file, environ=environ, profile=profile, manifests=known), ""
+    sys.modules["rich"] = None  # pyright: ignore[reportArgumentType] - where it is there, structlog brings it for screens; a daemon has none
+    importlib.import_module("structlog")
+    del sys.modules["rich"]
     from ohmo.daemon import Order, serve
 
     order = Order(

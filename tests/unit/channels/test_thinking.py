@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from channels.thinking import quoted, without
+from channels.thinking import growing, quoted, without
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,19 @@ def test_a_thought_that_grows_only_grows_as_a_quote() -> None:
     whole = "<think>one two\n\nthree four </think> five six"
     shown = [quoted(whole[:end]).rstrip() for end in range(len("<think>"), len(whole) + 1) if whole[end - 1].isspace()]
     assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(shown)), shown
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "<think>\nthe kettle\n\n first </b> step\n</think>\n\nTea  it is.\n\n<think> stays",
+        " \n<THINK>a </THINK >b</Think> c",
+        "<think></think>Yes",
+        "<thinking> is another word",
+        "say <think>it</think>",
+        "\n\nan answer \n",
+    ],
+)
+def test_what_is_shown_of_an_answer_that_grows_is_never_taken_back(whole: str) -> None:
+    shown = [growing(whole[:end]) for end in range(len(whole) + 1)]
+    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise([*shown, quoted(whole)])), shown
