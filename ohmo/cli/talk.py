@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from channels import thinking
-from ohmo.cli.client import Client, Happening, Json
+from ohmo.cli.client import Client, Happening, Json, Refused
 from ohmo.cli.prompt import Wishes, trouble
 from ohmo.cli.screen import Screen
 from ohmo.cli.show import clean
@@ -126,7 +126,10 @@ class Talk:
         if detail := question["detail"].rstrip():
             self._screen.say(detail)
         verdict = self._permission(question) if question["kind"] == "permission" else self._words(question)
-        self._client.post(f"/api/v1/approvals/{ask['id']}", verdict)
+        try:
+            self._client.post(f"/api/v1/approvals/{ask['id']}", verdict)
+        except Refused as error:  # its time was over, or somebody else was faster
+            self._screen.line(f"({clean(error)})", "trouble")
 
     def _permission(self, question: Json) -> dict[str, Any]:
         wider = ", [s]ession, [a]lways" if question.get("rule") else ""

@@ -46,7 +46,8 @@ class Terms:
 
 @record
 class Again:
-    """A call that nobody allowed in time, and that ``by`` allowed afterwards: exactly this one (``digest``), once. ``standing``: as whom it acts."""
+    """A call that nobody allowed in time, and that ``by`` allowed afterwards: exactly this one (``digest``), once. ``standing``: as whom it acts.
+    ``name`` "": no call, but an old message that is wanted after all."""
 
     name: str
     arguments: Mapping[str, Json]

@@ -26,10 +26,11 @@ class Ask:
 
 @record
 class Lapsed:
-    """A permission that nobody gave in time, and the call that was refused for it. ``job``: whose run asked; "" when it was none, or is forgotten."""
+    """A permission that nobody gave in time, and the call that was refused for it, None: it was no call of the model, or is forgotten.
+    ``job``: whose run asked; "" when it was none, or is forgotten."""
 
     asked: Asked
-    call: ToolCall
+    call: ToolCall | None
     job: str = ""
 
 

@@ -38,7 +38,8 @@ class Answering:
         self._granting = Granting(parts.desk.thread, parts.new_id, parts.clock)
 
     async def pressed(self, accepted: Accepted, answer: Answer) -> None:
-        """A button of a card: of one that is open, "Run it now" of one that nobody answered in time, or "Try again" below a failure."""
+        """A button of a card: of one that is open, "Run it now" or "Answer it now" of one that nobody answered
+        in time, or "Try again" below a failure."""
         if (late := parse_run(answer.choice)) is not None:
             await self._pressed_late(accepted, answer, late)
             return
@@ -110,7 +111,8 @@ class Answering:
             return
         done, text = await self._late.run(answer, lapsed)
         await (self._parts.end(accepted, "answered") if done else self._parts.end(accepted, "refused", text))
-        await self._acknowledge(answer, "Run it now" if done else text)
+        label = "Run it now" if lapsed.call is not None else "Answer it now"
+        await self._acknowledge(answer, label if done else text)
 
     async def reacted(self, accepted: Accepted, reacted: Reacted) -> None:
         """A thumb on the card of a permission is its button; on anything else, or by somebody else, it is only a thumb, and nobody is told off for it."""

@@ -12,6 +12,7 @@ from ohmo.contracts.store import Asked, Card, Closing, OutRow, PostRow
 from ohmo.gateway.access import OWN_DOORS
 from ohmo.gateway.errands import Errands
 from ohmo.ids import NewId
+from ohmo.sessions import lateness
 from ohmo.sessions.words import AGAIN
 
 MOST = 16_000  # characters of a question in a chat: some messages of a small platform, one of a large
@@ -75,6 +76,7 @@ _PERMISSION = "Answer with a button, or say `/approve`, `/approve session`, `/ap
 _ONCE = "Answer with a button, or say `/approve` or `/deny`."  # what is not remembered
 _REFUSE = "Answer with a button or `/deny` to refuse it."
 _THUMBS, _DENY, _BUTTON = "Answer with a button, or with 👍 or 👎.", "` or `deny`.", "Answer with a button."
+_PRESS, _PRESS_OR_SAY = "Press the button to ", "Press the button, or say `/approve`, to "
 _RUN = "run:"
 
 
@@ -89,8 +91,9 @@ _WITHOUT = (  # how to answer: with buttons, and where there are none; the react
     ("Answer with a button, or with ", "Answer with "),
     ("Answer with a button or in your own words.", "Answer in your own words."),
     (_REFUSE, "Answer with 👎 on this message or `/deny` to refuse it."),
-    ("Press the button, or say `/approve`, to run it now.", "Say `/approve` to run it now."),
-    (" Press the button to run it now.", ""),
+    (f"{_PRESS_OR_SAY}run it now.", "Say `/approve` to run it now."),
+    (f"{_PRESS_OR_SAY}have it answered now.", "Say `/approve` to have it answered now."),
+    (f" {_PRESS}run it now.", ""),
     (AGAIN, "Say `/retry` to try it again."),
 )
 
@@ -116,7 +119,8 @@ def parse_run(text: str) -> str | None:
 
 
 def lapsing(new_id: NewId) -> Closing:
-    """Takes the place of a card that nobody answered in time. A permission can still be given, as a new request."""
+    """Takes the place of a card that nobody answered in time. A permission can still be given, and an old message still be wanted, as a new
+    request."""
 
     @in_writer
     def close(row: OutRow) -> PostRow:
@@ -125,13 +129,15 @@ def lapsing(new_id: NewId) -> Closing:
             return closing(new_id, "No answer in time: not run.")(row)
         if not text.endswith((_PERMISSION, _ONCE, _THUMBS, _DENY)):
             return closing(new_id, "No answer in time: denied")(row)
-        made = closing(new_id, "No answer in time: not run.")(row)
-        how = (
-            "Press the button, or say `/approve`, to run it now."
-            if text.endswith((_PERMISSION, _ONCE))
-            else "Press the button to run it now."
+        old = any(choice.label == lateness.ANSWER for choice in row.row.outbound.choices)
+        note, wanted, label = (
+            ("No answer in time: left unanswered.", "have it answered now", "Answer it now")
+            if old
+            else ("No answer in time: not run.", "run it now", "Run it now")
         )
-        choices = (Choice(f"{_RUN}{row.row.id}", "Run it now"),)
+        made = closing(new_id, note)(row)
+        how = f"{_PRESS_OR_SAY}{wanted}." if text.endswith((_PERMISSION, _ONCE)) else f"{_PRESS}{wanted}."
+        choices = (Choice(f"{_RUN}{row.row.id}", label),)
         return replace(made, outbound=replace(made.outbound, text=f"{made.outbound.text} {how}", choices=choices))
 
     return close

@@ -102,7 +102,7 @@ class CommandPolicy:
         seen: set[tuple[str, str]] = set()
         for part in parts:
             if gives_secrets(part.simple):
-                return _forbidden(part.simple.text)
+                return _forbidden(part.simple.shown)
             if len(part.pieces) > _MOST_PIECES:
                 return _unclear("one word of it holds more than can be looked up")
             for word in part.whole:
@@ -141,7 +141,7 @@ class CommandPolicy:
         for part in parts:
             rule = self._command_denies.first(part.texts)
             if rule is not None:
-                why = f"the rule deny {rule.text} forbids {part.simple.text!r}"
+                why = f"the rule deny {rule.text} forbids {part.simple.shown!r}"
                 return Ruling("deny", "deny", rule.text, why, remember=False)
             ruling = self._denied_path(part, looked) if self._path_denies else None
             if ruling is not None:
@@ -222,7 +222,7 @@ class CommandPolicy:
             shut = self._why_shut(simple, opened, context, beyond) if opened is not None else ""
             why = shut or self._why_not_free(simple, opened, context)
             if not why and opened is not None and opened.repository is not None and not quiet:
-                why = f"{simple.text[:200]!r} runs what git's settings say, beside git that changes something"
+                why = f"{simple.shown[:200]!r} runs what git's settings say, beside git that changes something"
             ruled = self._by_rule(simple, layers, context, wild=not shut) if why or beyond else None
             if why and ruled is None:
                 return replace(by_mode(context, why), suggests=f"Bash({command.strip()})" if shut else "")
@@ -248,9 +248,9 @@ class CommandPolicy:
     def _why_not_free(self, simple: Simple, opened: Reading | None, context: CallContext) -> str:
         """Why the command is more than reading; "" when it is not."""
         if opened is None:
-            return f"{simple.text[:200]!r} may change something"
+            return f"{simple.shown[:200]!r} may change something"
         if any(each.kind == "write" and each.target not in _HARMLESS_TARGETS for each in simple.redirects):
-            return f"{simple.text[:200]!r} writes a file"
+            return f"{simple.shown[:200]!r} writes a file"
         if simple.words[0] not in BUILTINS:
             program = program_at(simple.words[0], self._shell.path)
             if program is None or self._reach.holds(program, context) or not is_machine_code(program):

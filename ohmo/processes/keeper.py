@@ -7,11 +7,14 @@ The first line on stdin is the order as JSON; later lines are ``stop`` and ``rea
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
 import signal
+import struct
 import sys
+import termios
 import time
 from contextlib import suppress
 from typing import Any
@@ -21,6 +24,7 @@ from ohmo.processes.family import adopt_orphans, descendants, die_with_parent, r
 
 _CHUNK = 1 << 16
 _DRAIN = 1.0  # seconds a pipe may stay open after the last process
+ROWS, COLUMNS = 40, 120  # of a command's terminal
 _KEYBOARD = 5.0  # seconds a read of the terminal may block
 
 
@@ -53,6 +57,7 @@ class Keeper:
     def _start(self, order: dict[str, Any]) -> int:
         if order["terminal"]:
             master, slave = os.openpty()
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))  # ioctl_tty(2)
             self._terminal = os.ttyname(slave)
             ends, fds = {master: self._out}, (slave, slave, slave)
         else:

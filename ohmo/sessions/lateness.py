@@ -10,6 +10,8 @@ from ohmo.contracts.tool import Question
 
 CALL = "Late"  # the name under which the question stands; no tool has it
 PATIENCE = 7 * 86_400.0  # seconds the question waits
+DIGEST = "late"  # of the question: whatever it is about
+ANSWER = "Answer it"  # the choice that wants it answered
 LONGEST = 300  # characters of the message that are shown
 
 
@@ -21,5 +23,5 @@ def late(work: Work, now: datetime, after: timedelta | None) -> Question | None:
     hours = round((now - first.at).total_seconds() / 3600)
     text = first.text if len(first.text) <= LONGEST else first.text[:LONGEST] + "…"
     quoted = "\n".join(f"> {line}" for line in text.splitlines())
-    choices = (Choice("once", "Answer it", "good"), Choice("deny", "Leave it", "danger"))
-    return Question("permission", f"This has waited for {hours} h. Shall I still answer it?", quoted, choices, "late")
+    choices = (Choice("once", ANSWER, "good"), Choice("deny", "Leave it", "danger"))
+    return Question("permission", f"This has waited for {hours} h. Shall I still answer it?", quoted, choices, DIGEST)

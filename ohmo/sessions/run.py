@@ -51,7 +51,7 @@ def reply(work: Work) -> Outbound | None:
 def allowed_before(work: Work) -> Again | None:
     """The call a turn begins with: somebody allowed it too late for an earlier one."""
     first = work.arrivals[0]
-    return first.again if isinstance(first, Wake) else None
+    return first.again if isinstance(first, Wake) and first.again is not None and first.again.name else None
 
 
 def is_scheduled(work: Work) -> bool:

@@ -150,7 +150,8 @@ class Session:
         if verdict.state == "allowed":
             await self._record(run, [wanted])
             return None
-        return Unwanted("too old, and not wanted any more", "")
+        said = "nobody said in time that it is still wanted" if verdict.state == "expired" else "not wanted any more"
+        return Unwanted(f"too old, and {said}", "")
 
     async def _begin_again(self, run: Run) -> None:
         """The turn begins with a call that somebody allowed too late for an earlier one: as if the model had made it again."""

@@ -214,9 +214,9 @@ def lapsed(name: str) -> Op[Lapsed | None]:
     return lapsed_in(asked, [read_step(row[0]) for row in steps], read_arrival(began[0][0]) if began else None)
 
 
-def lapsed_in(asked: Asked, steps: Sequence[Step], began: Arrival | None) -> Lapsed | None:
+def lapsed_in(asked: Asked, steps: Sequence[Step], began: Arrival | None) -> Lapsed:
     """With the call as the model made it. ``began``: what the turn began with."""
     calls = [block for step in steps if isinstance(step, ModelStep) for block in step.blocks if isinstance(block, ToolCall)]
     call = next((call for call in calls if call.id == asked.ask.call), None)
     job = began.terms.name if isinstance(began, Wake) and began.terms is not None else ""
-    return Lapsed(asked, call, job) if call is not None else None
+    return Lapsed(asked, call, job)

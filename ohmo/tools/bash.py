@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.permissions.shell import DEFAULT_PATH, Shell
 from ohmo.processes.job import JobEnded, Stream
+from ohmo.processes.keeper import COLUMNS, ROWS
 from ohmo.processes.runner import Command
 from ohmo.processes.surroundings import child_environment
 from ohmo.tools.answers import Trouble, description, failed, said
@@ -27,6 +28,7 @@ class BashInput(BaseModel):
     command: Sound = Field(max_length=100_000)
     timeout: float | None = Field(default=None, gt=0, description="seconds")
     run_in_background: bool = False
+    terminal: bool = Field(default=False, description="a pseudo-terminal, for what refuses to run without one")
     description: str | None = Field(default=None, description="what it does, in a few words")
 
 
@@ -39,7 +41,12 @@ class Bash:
         environ = workbench.environ
         self._shell = Shell(Path(environ.get("HOME", "/")), environ.get("PATH", DEFAULT_PATH))
         self.description = description(
-            "Bash", timeout=int(self._limits.bash_timeout), most=int(self._limits.bash_timeout_most), kib=self._limits.bash_output // 1024
+            "Bash",
+            timeout=int(self._limits.bash_timeout),
+            most=int(self._limits.bash_timeout_most),
+            kib=self._limits.bash_output // 1024,
+            rows=ROWS,
+            columns=COLUMNS,
         )
 
     def footprint(self, arguments: BashInput, cwd: Path) -> Footprint:
@@ -51,7 +58,7 @@ class Bash:
         return Footprint(reads=script.reads, writes=script.writes, command=arguments.command, effect=effect, touches=touches)
 
     async def run(self, arguments: BashInput, context: CallContext) -> ToolOutput:
-        reason = waits_for_keyboard(self._shell.parse(arguments.command, context.cwd))
+        reason = waits_for_keyboard(self._shell.parse(arguments.command, context.cwd), terminal=arguments.terminal)
         if reason is not None:
             return failed(context, f"not run: {reason}")
         if not context.cwd.is_dir():
@@ -60,50 +67,61 @@ class Bash:
             self._bench.spill.mkdir(mode=0o700, parents=True, exist_ok=True)
             if arguments.run_in_background:
                 return await self._background(arguments, context)
-            ended = await self._bench.processes.run(self._order(arguments, context), context.progress)
+            seconds, way_out = self._time(arguments.timeout, context.deadline - time.monotonic())
+            ended = await self._bench.processes.run(self._order(arguments, context, seconds), context.progress)
         except Trouble as trouble:
             return failed(context, f"not run: {trouble}")
         except OSError as error:
             return failed(context, f"not run: {error.strerror or error}")
-        return self._told(ended, context)
+        return self._told(ended, context, f"{seconds:.3g} s; {way_out}")
 
-    def _order(self, arguments: BashInput, context: CallContext) -> Command:
-        seconds = min(arguments.timeout or self._limits.bash_timeout, self._limits.bash_timeout_most)
-        seconds = max(0.1, min(seconds, context.deadline - time.monotonic() - 3.0))  # room to end it and to say so
+    def _time(self, wanted: float | None, left: float) -> tuple[float, str]:
+        """Seconds the command gets, and what would give it more. ``left``: seconds of the turn."""
+        most = self._limits.bash_timeout_most
+        asked, left = min(wanted or self._limits.bash_timeout, most), left - 3.0  # room to end it and to say so
+        if left < asked:
+            return max(0.1, left), "that is all that was left of this turn"
+        return (
+            asked,
+            "give a longer `timeout` or run_in_background" if asked < most else "there is no longer one, but run_in_background has none",
+        )
+
+    def _order(self, arguments: BashInput, context: CallContext, seconds: float | None) -> Command:
+        environ = {"PWD": str(context.cwd), **context.secrets, **self._shell.environment(arguments.command, context.cwd)}
+        if arguments.terminal:
+            environ = {"TERM": "xterm-256color", **environ}
         return Command(
             argv=("/bin/bash", "--norc", "--noprofile", "-c", "--", arguments.command),
             cwd=context.cwd,
-            env=child_environment(
-                self._bench.environ, {"PWD": str(context.cwd), **context.secrets, **self._shell.environment(arguments.command, context.cwd)}
-            ),
+            env=child_environment(self._bench.environ, environ),
             spill=self._bench.spill / f"{context.call}.txt",
-            timeout=None if arguments.run_in_background else seconds,
+            timeout=seconds,
             keep=self._limits.bash_output,
-            terminal=self._bench.terminal and not arguments.run_in_background,
+            terminal=arguments.terminal,
             spill_half=self._limits.spill // 2,
         )
 
     async def _background(self, arguments: BashInput, context: CallContext) -> ToolOutput:
         self._bench.background.check(context.thread)
-        job = await self._bench.processes.start(self._order(arguments, context), lambda _: None)
+        job = await self._bench.processes.start(self._order(arguments, context, None), lambda _: None)
         name = self._bench.background.add(Background(context.thread, arguments.command, job))
         running = said(context, f"running in the background as {name}; BashOutput reads it, KillShell ends it")
         return replace(running, result=replace(running.result, tools=("BashOutput", "KillShell")))
 
-    def _told(self, ended: JobEnded, context: CallContext) -> ToolOutput:
-        text = told(ended, self._limits.bash_output)
+    def _told(self, ended: JobEnded, context: CallContext, limit: str) -> ToolOutput:
+        text = told(ended, self._limits.bash_output, limit)
         for value in context.secrets.values():  # a command that prints what it was lent tells it nobody
             text = text.replace(value, "********")
         wrong = ended.code != 0
         return failed(context, text, spill=ended.spill) if wrong else said(context, text, spill=ended.spill)
 
 
-def told(ended: JobEnded, room: int) -> str:
-    """The outputs within ``room`` bytes, then how it ended."""
+def told(ended: JobEnded, room: int, limit: str = "") -> str:
+    """The outputs within ``room`` bytes, then how it ended. ``limit``: its timeout, and what would give it more."""
     much = f"all but {ended.cut} bytes in the middle" if ended.cut else "whole output"
     where = f"; {much}: {ended.spill}" if ended.spill else f"; {ended.problem}" if ended.problem else ""
     parts = streams(ended.output.out, ended.output.err, room, where)
-    parts.append(_end(ended))
+    parts.append(_end(ended, limit))
     return "\n".join(part for part in parts if part) or "(no output)"
 
 
@@ -117,9 +135,9 @@ def streams(out: Stream, err: Stream, room: int, where: str) -> list[str]:
     return parts
 
 
-def _end(ended: JobEnded) -> str:
+def _end(ended: JobEnded, limit: str) -> str:
     if ended.reason == "timeout":
-        return "[ended after its timeout; give a longer `timeout` or run_in_background]"
+        return f"[ended after its timeout of {limit}]"
     if ended.reason == "keyboard":
         return "[ended: it read the terminal for 5 s and nobody is at the keyboard; give the answer by flag or by pipe]"
     if ended.reason:

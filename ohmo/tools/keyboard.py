@@ -56,17 +56,17 @@ _INSTALLERS: dict[str, tuple[frozenset[str], tuple[str, ...], str]] = {  # verbs
 _TERMINAL = re.compile(r"-[a-zA-Z]*(?:it|ti)[a-zA-Z]*|--tty|--interactive|-i|-t")
 
 
-def waits_for_keyboard(script: Script) -> str | None:
-    """One line with what to give instead; None when nothing in it is known to wait."""
+def waits_for_keyboard(script: Script, *, terminal: bool = False) -> str | None:
+    """One line with what to give instead; None when nothing in it is known to wait. ``terminal``: it has one, at which nobody types."""
     for simple in script.commands:
         if simple.words:
-            reason = _reason(simple)
+            reason = _reason(simple, terminal=terminal)
             if reason:
-                return f"`{simple.text[:80]}` would wait for a keyboard; {reason}"
+                return f"`{simple.shown[:80]}` would wait for a keyboard; {reason}"
     return None
 
 
-def _reason(simple: Simple) -> str:
+def _reason(simple: Simple, *, terminal: bool) -> str:
     name, arguments = simple.name, simple.words[1:]
     if re.fullmatch(r"python[\d.]*", name) and arguments[:2] == ("-m", "pip"):
         name, arguments = "pip", arguments[2:]
@@ -89,6 +89,8 @@ def _reason(simple: Simple) -> str:
     if name == "git" and any(each.startswith(("GIT_SEQUENCE_EDITOR", "GIT_EDITOR")) for each in simple.assigned):
         return ""
     special = _SPECIAL.get(name)
+    if special is _container and terminal:
+        arguments = tuple(word for word in arguments if not _TERMINAL.fullmatch(word))
     if special is not None:
         return special(arguments, fed)
     repl = _REPLS.get(re.sub(r"[\d.]+$", "", name))
@@ -187,7 +189,7 @@ def _container(arguments: tuple[str, ...], _fed: bool) -> str:
             if not word.startswith("-"):
                 break
             if _TERMINAL.fullmatch(word) and "t" in word:
-                return "leave out -it"
+                return "leave out -it, or give terminal: true when it needs one"
         return "it opens an editor" if verb == "edit" else ""
     return ""
 

@@ -68,7 +68,6 @@ class Workbench:
     ripgrep: Path | None = None
     stamps: FileStamps = field(default_factory=FileStamps)
     background: BackgroundJobs = field(default_factory=lambda: BackgroundJobs(8))
-    terminal: bool = False
     cron: Door | None = None
     place: Callable[[str], Awaitable[Address | None]] | None = None
     largest: Callable[[Address], int | None] = lambda _: None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from tests.faults.conftest import Stage
 from tests.faults.daemon import until
 from tests.faults.directed_model import MARKER
 from tests.faults.scene import Scene
+from tests.platforms.model.script import Turn
 
 PLATFORMS = ("telegram", "slack", "discord", "feishu", "web", "matrix")
 
@@ -72,3 +75,42 @@ async def test_a_kill_around_what_is_run_late_runs_it_once(stage: Stage, work: P
         await scene.appears(work / "counter")
         await scene.check(also=is_the_house)
         assert (work / "counter").read_text() == "x\n"
+
+
+@pytest.mark.parametrize("on", ["telegram", pytest.param("matrix", marks=pytest.mark.needs("synapse"))])
+async def test_a_message_nobody_said_is_still_wanted_can_be_answered_after_all(stage: Stage, home: Path, on: str) -> None:
+    """The question stands for a week; its time is put back while the house is away."""
+    async with stage(on, sessions={"ask_after": "3s"}) as scene:
+        answering, scene.model.default = scene.model.default, lambda _: Turn(status=529, kind="overloaded_error", message="Overloaded")
+        await scene.daemon.start()
+        marker = await scene.says(on=on, answered=False)
+
+        async def shown(text: str) -> bool:
+            return any(one.by_bot and text in one.text for one in await scene.rigs[on].visible())
+
+        await until("the model is away", lambda: shown("Your message is kept"))
+        scene.model.default = answering
+        scene.model.refused.clear()  # pyright: ignore[reportAttributeAccessIssue]  # that it was overloaded is no fault of the requests
+        await until("it is asked about", lambda: shown("Shall I still answer it?"))
+        assert await scene.daemon.stop() == 0
+        with contextlib.closing(sqlite3.connect(home / "ohmo.db")) as store, store:
+            assert store.execute("UPDATE approvals SET deadline = asked_at WHERE state = 'asked'").rowcount == 1
+        await scene.daemon.start()
+        await until("its time is over", lambda: shown("to have it answered now"))
+        assert not await shown("run it now")
+        before = scene.model.count
+        if on == "matrix":
+            await scene.rigs[on].says("/approve")
+        else:
+            (card,) = [one for one in await scene.rigs[on].visible() if "to have it answered now" in one.text]
+            for _ in range(2):
+                await scene.rigs[on].presses(card.id, card.choices[0])
+        await until("the model is asked", lambda: asked(scene, before))
+        await scene.quiet()
+        assert scene.model.count == before + 1
+        assert marker in scene.model.asked[-1].raw.decode()
+        assert await shown("Answered now")
+
+
+async def asked(scene: Scene, before: int) -> bool:
+    return scene.model.count > before

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from channels.record import record
-from ohmo.permissions.patterns import known
+from ohmo.permissions.patterns import as_written, known
 
 
 @record
@@ -40,6 +40,11 @@ class Simple:
     @property
     def text(self) -> str:
         return " ".join(self.words)
+
+    @property
+    def shown(self) -> str:
+        """``text`` for people and the model, who know nothing of our wildcards."""
+        return as_written(self.text)
 
 
 @record

@@ -108,15 +108,27 @@ async def test_there_is_no_terminal_to_ask_at(call: Call) -> None:
     assert result.error
 
 
-async def test_a_blocked_read_of_a_terminal_ends_with_that_reason(bench: Workbench, context: CallContext) -> None:
-    tool = load_tools(replace(bench, terminal=True))["Bash"]
+async def test_a_blocked_read_of_a_terminal_ends_with_that_reason(call: Call) -> None:
     started = time.monotonic()
-    output = await tool.run(
-        tool.input.model_validate({"command": "echo name?; head -n 1"}), replace(context, deadline=time.monotonic() + 300)
-    )
-    assert "read the terminal for 5 s" in output.result.text
-    assert "name?" in output.result.text
+    result = await call("Bash", command="echo name?; head -n 1", terminal=True)
+    assert "read the terminal for 5 s" in result.text
+    assert "name?" in result.text
     assert time.monotonic() - started < 60
+
+
+async def test_a_longer_timeout_is_offered_only_where_it_would_help(bench: Workbench, context: CallContext) -> None:
+    most = load_tools(replace(bench, limits=Limits(bash_timeout_most=0.3)))["Bash"]
+    short, longest, late = {"command": "sleep 9", "timeout": 0.2}, {"command": "sleep 9"}, {"command": "sleep 9", "timeout": 9}
+    offered: list[bool] = []
+    for arguments, left, tool in ((short, 300, load_tools(bench)["Bash"]), (longest, 300, most), (late, 3.2, load_tools(bench)["Bash"])):
+        output = await tool.run(tool.input.model_validate(arguments), replace(context, deadline=time.monotonic() + left))
+        assert "ended after its timeout of" in output.result.text
+        offered.append("longer `timeout`" in output.result.text)
+    assert offered == [True, False, False]
+    tool = load_tools(bench)["Bash"]
+    for command in ("exit 3", "kill -9 $$"):
+        output = await tool.run(tool.input.model_validate({"command": command}), replace(context, deadline=time.monotonic() + 300))
+        assert "timeout" not in output.result.text
 
 
 async def test_a_timeout_ends_everything(call: Call, alive: Alive) -> None:
@@ -433,6 +445,16 @@ async def test_what_would_wait_for_a_keyboard_is_refused_with_the_way_out(call: 
     assert result.error
     assert result.text.startswith("not run")
     assert word in result.text
+
+
+async def test_what_is_only_known_when_it_runs_is_shown_as_people_write_it(call: Call) -> None:
+    assert "`sudo … *.py` would wait" in (await call("Bash", command="sudo $X *.py")).text
+
+
+async def test_with_a_terminal_nothing_is_left_out_of_a_container_but_the_keyboard_stays_away(call: Call) -> None:
+    assert "give terminal: true" in (await call("Bash", command="docker run -it alpine ls")).text
+    assert "would wait" not in (await call("Bash", command="docker run -it alpine ls", terminal=True)).text
+    assert "would wait" in (await call("Bash", command="vim a.txt", terminal=True)).text
 
 
 @pytest.mark.parametrize("command", FINE)
