@@ -42,7 +42,10 @@ class Ledger(Protocol):
 
 @record
 class Answered:
+    """``alone``: the house's own doing; the model could not be reached."""
+
     text: str
+    alone: bool = False
 
 
 @record

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from channels.contract import Address, Outbound
 from channels.text import code_span
 from ohmo.contracts.arrivals import Terms, Wake
 from ohmo.contracts.cron import PREVIEW, Jobs, Report
-from ohmo.contracts.messages import ToolCall, ToolResult
+from ohmo.contracts.messages import Json, ToolCall, ToolResult
 from ohmo.cron.attached import attached
 from ohmo.cron.wakes import SILENT
 
+PATIENCE = 600.0  # seconds, of the command a report is made of
 SUMMARY = 600  # characters the model may say above a report that is posted word for word
 _TRIAGE = "Bash(ohmo triage "
 Ended = tuple[ToolCall, ToolResult]
@@ -26,6 +27,14 @@ class Reporter:
 
     def __init__(self, jobs: Jobs, resolve: Callable[[str], Address], owner: Callable[[], Address], workspace: Path) -> None:
         self._jobs, self._resolve, self._owner, self._workspace = jobs, resolve, owner, workspace
+
+    def first(self, wake: Wake) -> Mapping[str, Json] | None:
+        """A run by the clock whose rules name one command of ``ohmo triage`` begins with it."""
+        command = _own_command(wake.terms.rules) if wake.terms is not None and wake.occurrence is not None else None
+        return {"command": command, "timeout": PATIENCE} if command is not None else None
+
+    def stands(self, wake: Wake, calls: Sequence[Ended]) -> bool:
+        return wake.terms is not None and triage_report(wake.terms.rules, calls) is not None
 
     async def __call__(self, wake: Wake, text: str, refused: Sequence[str], calls: Sequence[Ended] = ()) -> tuple[Outbound | None, Report]:
         """``refused``: calls that nobody allowed in time; ``calls``: all that ended. The post, None: nobody is told; and what the history keeps."""
@@ -86,10 +95,21 @@ def triage_report(rules: Sequence[str], calls: Sequence[Ended]) -> str | None:
     return found
 
 
+def _own_command(rules: Sequence[str]) -> str | None:
+    """The very command that ``triage_report`` looks for: what reads its source itself, or what is read by a pipe of the one other command
+    that a rule names. None: the rules leave a choice, which is the model's."""
+    exact = [rule[len("Bash(") : -1] for rule in rules if rule.startswith("Bash(") and "*" not in rule]
+    reading = [command for command in exact if f"Bash({command}".startswith(_TRIAGE)]
+    others = [command for command in exact if command not in reading]
+    if len(reading) != 1 or len(others) > 1:
+        return None
+    return f"{others[0]} 2>&1 | {reading[0]}" if others else reading[0]
+
+
 def _on_top(text: str, printed: str) -> str:
     """The report, below what the model says about it when that is short and not the report again."""
     said = text.strip()
-    if is_silent(printed) or is_silent(said) or len(said) > SUMMARY or fingerprint(said) == fingerprint(printed):
+    if not said or is_silent(printed) or is_silent(said) or len(said) > SUMMARY or fingerprint(said) == fingerprint(printed):
         return printed
     return f"{said}\n\n{printed}"
 

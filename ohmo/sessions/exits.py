@@ -165,8 +165,9 @@ class Exits:
         if not isinstance(first, Wake) or first.terms is None or parts.report is None:
             return self._posts(run.work, thinking.quoted(text) or words.NO_ANSWER, await self._footnote(run, ledger)), None
         refused = [f"{call.name}: {summary(call)}" for call in run.transcript.refused()]
-        said = thinking.without(text) or words.NO_ANSWER
-        outbound, report = await parts.report(first, said, refused, run.transcript.ended_calls())
+        calls = run.transcript.ended_calls()
+        said = thinking.without(text) or ("" if parts.report.stands(first, calls) else words.NO_ANSWER)
+        outbound, report = await parts.report(first, said, refused, calls)
         if is_scheduled(run.work):
             parts.failpoint("cron.ran")
         return ([PostRow(parts.new_id(), "message", outbound)] if outbound is not None else []), report

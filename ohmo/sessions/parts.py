@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, Protocol
 
 from channels.contract import Address, Clock, Outbound
 from channels.record import record
@@ -12,7 +12,7 @@ from ohmo.contracts.agent import Agent
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
 from ohmo.contracts.events import Event
-from ohmo.contracts.messages import ToolCall, ToolResult
+from ohmo.contracts.messages import Json, ToolCall, ToolResult
 from ohmo.contracts.store import Card, Claim, Closing, Store, ToContext, ToStep, Work
 from ohmo.contracts.tool import Question
 from ohmo.failpoints import Failpoint
@@ -22,7 +22,20 @@ from ohmo.sessions.tally import Tally
 
 Busy = Literal["queue", "steer", "interrupt", "collect"]
 Ended = Sequence[tuple[ToolCall, ToolResult]]
-Reporting = Callable[[Wake, str, Sequence[str], Ended], Awaitable[tuple[Outbound | None, Report]]]
+
+
+class Reporting(Protocol):
+    """What a turn that nobody sits in front of says. ``calls``: those of the turn that ended."""
+
+    def first(self, wake: Wake) -> Mapping[str, Json] | None:
+        """Arguments of the Bash call that such a turn begins with by itself, None: the model begins."""
+        ...
+
+    def stands(self, wake: Wake, calls: Ended) -> bool:
+        """Whether there is a report without a word of the model."""
+        ...
+
+    async def __call__(self, wake: Wake, text: str, refused: Sequence[str], calls: Ended) -> tuple[Outbound | None, Report]: ...
 
 
 @record(kw_only=True)

@@ -307,7 +307,8 @@ class Pool:
             else:
                 await session.exits.waiting(work, outcome.reason, pause)
         else:
-            self._outages.over(claim.thread, answered=isinstance(outcome, Answered | Parked))
+            by_model = isinstance(outcome, Parked) or (isinstance(outcome, Answered) and not outcome.alone)
+            self._outages.over(claim.thread, answered=by_model)
 
     @property
     def outage(self) -> str:

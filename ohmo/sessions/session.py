@@ -99,7 +99,7 @@ class Session:
         run = Run(self.claim, work, transcript, plan, deadline=asyncio.get_running_loop().time() + parts.turn_timeout, helm=self.helm)
         ledger = TurnLedger(parts.store, run, step=parts.step, new_id=parts.new_id)
         await self._begin_again(run)
-        outcome = await self._before(run) or await self._drive(run, ledger)
+        outcome = self._stood(run, await self._before(run) or await self._drive(run, ledger))
         await self._leave(run, ledger, outcome)
         return outcome
 
@@ -154,11 +154,25 @@ class Session:
         return Unwanted(f"too old, and {said}", "")
 
     async def _begin_again(self, run: Run) -> None:
-        """The turn begins with a call that somebody allowed too late for an earlier one: as if the model had made it again."""
-        again = allowed_before(run.work)
-        if again is not None and not run.transcript.begun():
+        """The turn begins with a call that somebody allowed too late for an earlier one, or with the one that a job's report is made of: as if
+        the model had made it."""
+        again, first, report = allowed_before(run.work), run.work.arrivals[0], self._parts.report
+        if run.transcript.begun():
+            return
+        if again is not None:
             call = ToolCall(again_of(run.turn), again.name, again.arguments, "")
-            await self._record(run, [ModelStep((call,), run.plan.model, "tools")])
+        elif isinstance(first, Wake) and report is not None and (arguments := report.first(first)) is not None:
+            call = ToolCall(f"{run.turn}.first", "Bash", arguments, "")
+        else:
+            return
+        await self._record(run, [ModelStep((call,), run.plan.model, "tools")])
+
+    def _stood(self, run: Run, outcome: Outcome | Unwanted) -> Outcome | Unwanted:
+        """A report that needs no word of the model does not wait for it, nor fail with it."""
+        first, report = run.work.arrivals[0], self._parts.report
+        if not isinstance(outcome, Failed) or not isinstance(first, Wake) or report is None:
+            return outcome
+        return Answered("", alone=True) if report.stands(first, run.transcript.ended_calls()) else outcome
 
     async def _catch_up(self, work: Work, transcript: Transcript) -> None:
         """A transcript that is whole and was kept since the last turn lacks only what this one began with."""

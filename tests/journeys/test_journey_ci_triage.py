@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ import pytest
 from ohmo.assembly.house import House
 from ohmo.contracts.messages import CallResult
 from ohmo.contracts.provider import ModelRequest
-from ohmo.providers.scripted import Answer, Says, last_text
+from ohmo.providers.scripted import Answer
 from ohmo.testing import World, eventually, house
 
 DAY = 86_400
@@ -81,13 +80,6 @@ class Ci:
             server.server_close()
 
 
-def runs_it(request: ModelRequest) -> Answer:
-    """A model that does what the recipe says: the command that stands alone on its line."""
-    command = re.search(r"^ohmo triage .*$", last_text(request), re.MULTILINE)
-    assert command is not None
-    return Says(calls=(("Bash", {"command": command[0], "timeout": 60}),))
-
-
 def repeats_it(request: ModelRequest) -> Answer:
     step = request.steps[-1]
     assert isinstance(step, CallResult)
@@ -125,7 +117,7 @@ async def test_the_morning_report_speaks_once_keeps_silent_while_nothing_changes
     world: Callable[..., World],
 ) -> None:
     ci = Ci()
-    life = world(*[runs_it, repeats_it] * 4, config="owner: ['fake:boss']\n")
+    life = world(*[repeats_it] * 4, config="owner: ['fake:boss']\n")
     work = life.work
     work.mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(work)], check=True)
@@ -162,7 +154,7 @@ async def test_the_report_is_posted_word_for_word_whatever_the_model_makes_of_it
     world: Callable[..., World], says: Callable[[ModelRequest], Answer], above: str
 ) -> None:
     ci = Ci()
-    life = world(runs_it, says, runs_it, says, config="owner: ['fake:boss']\n")
+    life = world(says, says, config="owner: ['fake:boss']\n")
     life.work.mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(life.work)], check=True)
     good, bad = (commit(life.work, text) for text in ("Begin", "Drop the index"))

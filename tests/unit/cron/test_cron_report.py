@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from channels.contract import Address, ChatId
-from ohmo.contracts.arrivals import Terms, Wake
+from ohmo.contracts.arrivals import Occurrence, Terms, Wake
 from ohmo.cron.reporting import Reporter
 from tests.unit.cron.scheduler_rig import Rig
 
@@ -53,3 +55,26 @@ async def test_a_report_that_goes_to_the_owner_instead_says_why_and_the_history_
     assert report.reason == why
     assert post is not None
     assert (post.address, post.text) == (owner, f"{why}:\n\nAll is well.")
+
+
+@pytest.mark.parametrize(
+    ("rules", "command"),
+    [
+        (("Bash(ohmo triage github a/b --branch main)", "Bash(gh run list:*)", "Read(x)"), "ohmo triage github a/b --branch main"),
+        (("Bash(cat r.xml)", "Bash(ohmo triage read --name x)"), "cat r.xml 2>&1 | ohmo triage read --name x"),
+        (("Bash(ohmo triage github:*)",), None),
+        (("Bash(ohmo triage gitlab a/b)", "Bash(ohmo triage github a/b)"), None),
+        (("Bash(make a)", "Bash(make b)", "Bash(ohmo triage read --name x)"), None),
+        (("Bash(make a)",), None),
+        ((), None),
+    ],
+)
+def test_a_run_begins_with_the_command_its_report_is_made_of_where_the_rules_leave_no_choice(
+    tmp_path: Path, rules: tuple[str, ...], command: str | None
+) -> None:
+    owner, now = Address("web", "local", ChatId("notices")), datetime.now(UTC)
+    reporter = Reporter(Rig().store, lambda _: owner, lambda: owner, tmp_path)
+    terms, slot = Terms("triage", rules), Occurrence("j", now)
+    by_clock = Wake("k", "cron", owner, None, "owner", "x", now, slot, terms)
+    assert reporter.first(by_clock) == (None if command is None else {"command": command, "timeout": 600.0})
+    assert reporter.first(Wake("k", "hook", owner, None, "owner", "x", now, terms=terms)) is None
