@@ -219,11 +219,7 @@ async def test_neither_the_daemon_nor_a_single_command_brings_the_editor_or_the_
         said = await home.ohmo("-p", "hello", PYTHONPROFILEIMPORTTIME="1")
         assert said.out == "echo: hello\n"
         version = await home.ohmo("--version", PYTHONPROFILEIMPORTTIME="1")
-        painted = {"prompt_toolkit", "rich.console", "pygments"}
-        assert [painted & imported(lines) for lines in (home.daemon.said, said.err, version.err)] == [set(), set(), set()]
-        assert "structlog" in imported(home.daemon.said)
-
-
-def imported(lines: str) -> set[str]:
-    """By ``-X importtime``."""
-    return {line.rpartition("|")[2].strip() for line in lines.splitlines() if line.startswith("import time:")}
+        for told in (home.daemon.said, said.err, version.err):
+            assert "import time:" in told
+            assert not [name for name in ("prompt_toolkit", "rich.console", "pygments") if name in told]
+        assert "structlog" in home.daemon.said
