@@ -18,6 +18,7 @@ import click
 from channels import thinking
 from channels.record import record
 from ohmo.cli.client import BETWEEN_LIVES, Client, Happening, Json, connect
+from ohmo.cli.lean import structlog_alone
 from ohmo.cli.leaving import Left, leaving
 from ohmo.cli.question import Wanted, read
 from ohmo.cli.show import clean, clean_text, warn
@@ -79,6 +80,7 @@ def house_for(remote: str | None, config: Path | None) -> Generator[Client]:
     from ohmo.cli.house import settings, surroundings
 
     found = settings(config)
+    structlog_alone()
     from ohmo.daemon import one_shot
 
     with one_shot(found, surroundings(), tell=warn) as socket:

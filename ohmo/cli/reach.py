@@ -19,6 +19,9 @@ def reach(remote: str | None) -> Client:
     if remote is not None or client.probe("/healthz") or not (home.database.exists() or home.config.exists()):
         return client
     from ohmo.cli.house import settings, surroundings
+    from ohmo.cli.lean import structlog_alone
+
+    structlog_alone()
     from ohmo.daemon import one_shot
 
     return Client(path=click.get_current_context().with_resource(one_shot(settings(), surroundings(), still=True, tell=warn)))

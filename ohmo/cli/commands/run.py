@@ -15,7 +15,6 @@ import click
 def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bool) -> None:  # noqa: N802 - the name every command file exports
     import gc
     import importlib
-    import sys
     import threading
 
     from ohmo.heap import share_one_heap
@@ -24,6 +23,7 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     # Reading the certificates of this machine takes OpenSSL a tenth of a second; Python goes on importing meanwhile.
     threading.Thread(target=importlib.import_module, args=("aiohttp",), name="aiohttp", daemon=True).start()
     from ohmo.cli.house import manifests, settings, surroundings
+    from ohmo.cli.lean import structlog_alone
     from ohmo.config.lastgood import boot, remember
     from ohmo.config.load import load
 
@@ -34,9 +34,7 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     else:
         # Before the daemon is imported: a mistake is said at once.
         config, note = load(file, environ=environ, profile=profile, manifests=known), ""
-    sys.modules["rich"] = None  # pyright: ignore[reportArgumentType] - where it is there, structlog brings it for screens; a daemon has none
-    importlib.import_module("structlog")
-    del sys.modules["rich"]
+    structlog_alone()
     from ohmo.daemon import Order, serve
 
     order = Order(
