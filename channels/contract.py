@@ -193,6 +193,7 @@ class Options:
     )
     about: Callable[[], About] = About
     since: datetime | None = None  # when this house began, whatever became of its connections; None: when the channel was built
+    elsewhere: frozenset[str] = frozenset()  # names of other agents' commands, which the house answers
 
 
 class ChannelContext(Protocol):

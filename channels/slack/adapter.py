@@ -74,7 +74,7 @@ class Slack:
     def __init__(self, settings: Settings, options: Options, pace: Pace | None = None) -> None:
         self._pace = pace or Pace()
         self._options = options
-        self._slashes = Slashes()
+        self._slashes = Slashes(options.elsewhere)
         self._wire = Wire(settings.bot_token, settings.app_token, settings.api_url, self._pace)
         self._names = Names(self._wire)
         self._rivals = Rivals(options.state, options.clock, options.since)

@@ -21,13 +21,17 @@ class _Door:
 class Slashes:
     """Lives as long as the adapter. The addresses are secrets of a kind and are kept in memory only: after a restart they would be too old soon."""
 
-    def __init__(self) -> None:
+    def __init__(self, elsewhere: frozenset[str] = frozenset()) -> None:
         self.orders: frozenset[str] = frozenset()
+        self._elsewhere = elsewhere
         self._doors: OrderedDict[tuple[str, str], _Door] = OrderedDict()
 
     def is_order(self, words: str) -> bool:
-        """Whether ``/ohmo words`` is one of the house's commands; as long as these are unknown everything is."""
-        return not self.orders or not words or words.startswith("/") or words.split(maxsplit=1)[0].lower() in self.orders
+        """Whether ``/ohmo words`` is one of the house's commands; as long as these are unknown everything is. A name known from elsewhere
+        counts alone: ``/ohmo review what I wrote`` is said to the agent."""
+        if not self.orders or not words or words.startswith("/"):
+            return True
+        return words.split(maxsplit=1)[0].lower() in self.orders or words.lower() in self._elsewhere
 
     def note(self, chat: str, person: str, url: str) -> None:
         """The ``response_url`` of a command that ``person`` gave in ``chat``; the newest counts."""

@@ -13,6 +13,7 @@ from channels.record import record
 from channels.registry import discover, load
 from channels.web.client import Browser
 from ohmo.assembly.accounts import Accounts, activity_of
+from ohmo.commands.elsewhere import INSTEAD, SAME
 from ohmo.config.channels import Opened, open_channels
 from ohmo.config.load import Config
 from ohmo.config.models import ChannelPolicy
@@ -21,6 +22,7 @@ from ohmo.gateway.activity import Mode
 from ohmo.gateway.indoors import Indoors
 from ohmo.gateway.link import LinkSettings
 
+ELSEWHERE = frozenset((*SAME, *INSTEAD))
 INDOORS = ("web", "console")  # platforms that live in this very process, without an SDK
 
 
@@ -70,7 +72,9 @@ def wire(config: Config, clock: Callable[[], Any], began: datetime | None = None
     for one in opened:
         label = _label(one, opened)
         state = config.home.state(label.replace("/", "-"))
-        build = _builder(one, Options(one.policy.streaming, clock, state, door.invited, partial(door.about, one.manifest.name), began))
+        about = partial(door.about, one.manifest.name)
+        options = Options(one.policy.streaming, clock, state, door.invited, about, began, ELSEWHERE)
+        build = _builder(one, options)
         if one.manifest.name in INDOORS:  # one for the life of the process: they hold what people said there
             adapter = build()
             browser = cast("Any", adapter).browser if one.manifest.name == "web" else browser
