@@ -111,8 +111,11 @@ class Choice:
 
 @record
 class Receipt:
+    """``chat``: where it stands, when the address named a person."""
+
     message: MessageId
     at: datetime | None = None
+    chat: ChatId | None = None
 
 
 @record

@@ -128,7 +128,8 @@ class Discord:
                     paths = [Path(path) for path in frozen.get("paths", ())]
                     self._rivals.send(key)
                     sent = await self._wire.post(channel, body | {"nonce": key, "enforce_nonce": True}, paths)
-                    return _receipt(sent, "f" if part.kind == "file" else "")
+                    receipt = _receipt(sent, "f" if part.kind == "file" else "")
+                    return receipt if channel == stored else replace(receipt, chat=ChatId(channel))
                 case "edit":
                     await self._wire.edit(channel, render.number(part.target or ""), body)
                 case "delete":

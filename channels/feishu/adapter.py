@@ -222,7 +222,9 @@ class Feishu:
                     raise  # else what it answers is gone, and it is said in the chat
         chat = str(body["chat"])
         query = {"receive_id_type": {"ou": "open_id", "on": "union_id"}.get(chat[:2], "chat_id")}
-        return self._receipt(await self._wire.call("POST", _MESSAGES, query=query, body=message | {"receive_id": chat}, once=True))
+        sent = await self._wire.call("POST", _MESSAGES, query=query, body=message | {"receive_id": chat}, once=True)
+        receipt, there = self._receipt(sent), word(sent, "chat_id")
+        return receipt if there in ("", chat) else replace(receipt, chat=ChatId(there))
 
     def _receipt(self, data: Body) -> Receipt:
         message = word(data, "message_id")

@@ -147,12 +147,13 @@ class Slack:
 
     async def send(self, part: Part, key: str, handle: str | None = None) -> Receipt:
         body = _body(part)
-        body["channel"] = await self._chat(str(body["channel"]))
+        named = str(body["channel"])
+        body["channel"] = await self._chat(named)
         match part.kind:
             case "post":
                 body["metadata"] = self._doubles.metadata(key)
                 self._doubles.sends(key)
-                return await self._post(body, key)
+                return _placed(await self._post(body, key), named, body["channel"])
             case "edit" | "delete" if _is_whispered(part.target):
                 return await self._whispered_again(body, part)
             case "edit":
@@ -197,7 +198,7 @@ class Slack:
                     and row["ts"] != thread
                     and order(str(row["ts"])) > order(oldest)
                 ):
-                    return Receipt(MessageId(str(row["ts"])), moment(str(row["ts"])))
+                    return _placed(Receipt(MessageId(str(row["ts"])), moment(str(row["ts"]))), address.chat, chat)
             cursor = next_cursor(page)
             if not cursor:
                 return None
@@ -365,6 +366,11 @@ def _is_whispered(message: MessageId | None) -> bool:
 
 def _body(part: Part) -> Body:
     return cast("Body", json.loads(part.payload))
+
+
+def _placed(receipt: Receipt, named: str, chat: str) -> Receipt:
+    """With the conversation that a person's id led to."""
+    return receipt if named == chat else replace(receipt, chat=ChatId(chat))
 
 
 def _receipt(method: str, sent: Body, *, once: bool) -> Receipt:

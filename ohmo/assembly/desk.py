@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, tzinfo
 
+from channels.contract import Inbound
 from channels.record import record
 from channels.text import code_span, literal
 from channels.walls import wall
@@ -18,6 +19,8 @@ from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Asked, Lapsed, Store
 from ohmo.cron.desk import By, CronDesk
 from ohmo.cron.spec import rhythm, when_words
+from ohmo.gateway.access import Access
+from ohmo.gateway.questions import OpenQuestions
 
 LATEST = 1_000  # messages of the whole house that are looked through for those of one thread
 
@@ -31,12 +34,35 @@ class HouseDesk:
     house: Callable[[], Awaitable[HouseStatus]]
     turn_of: Callable[[str], str | None]
     known: Mapping[str, Command]
+    cards: OpenQuestions
+    access: Access
     clock: CronDesk | None = None
     configured: tuple[str, ...] = ("offline",)
     zone: tzinfo = UTC  # in which times are told
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return await self.store.open_questions(thread)
+
+    async def meant(self, order: Order) -> list[Asked]:
+        """The thread's own question, and those of jobs and webhooks whose card stands here and that this person may answer; the one whose
+        card was replied to alone."""
+        own = [asked for asked in await self.store.open_questions(order.thread) if asked.state == "asked"]
+        said = order.said
+        if said is None:
+            return own[:1]
+        anybodys = order.standing in ("owner", "admin")
+        shown = [one for one in await self.cards.shown() if anybodys or self.access.may_answer(one.asked, said)]
+        if meant := [one.asked for one in shown if one.meant(said)]:
+            return meant[:1]
+        if own and await self._is_own(own[0], said):
+            return own[:1]
+        return [*own[:1], *(one.asked for one in shown if one.near(said) and one.asked not in own)]
+
+    async def _is_own(self, asked: Asked, said: Inbound) -> bool:
+        """The command replies to the card of the thread's own question."""
+        row = await self.store.post_row(asked.ask.id) if said.reply_to is not None else None
+        parts = row.parts if row is not None else ()
+        return any(state.receipt is not None and state.receipt.message == said.reply_to for state in parts)
 
     async def lapsed(self, thread: str) -> Lapsed | None:
         return await self.store.lapsed(thread)

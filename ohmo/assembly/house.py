@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from channels.contract import Address
 from channels.record import record
 from ohmo.assembly.agent import AgentParts, build_agent, environ_of, no_such_model, own_home, redactor
 from ohmo.assembly.cgroup import memory_share
@@ -31,7 +30,6 @@ from ohmo.assembly.webhooks import build_hooks
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import ORDER, Command, is_order
 from ohmo.config.load import Config
-from ohmo.contracts.store import Asked
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Place
@@ -122,9 +120,8 @@ async def build_house(
     """Reads who is known; everything else waits for the daemon. ``sent``: who is told how each delivery went. ``elders``: earlier configurations
     of this process."""
     errands, known = Errands(), commands()
-    questions = OpenQuestions(store, errands)
+    questions = OpenQuestions(store)
     access = await _access(config, store, wired, known, questions, errands)
-    await questions.refresh()
 
     knot = Knot(store)
     metrics = seams.metrics if config.control.metrics else None
@@ -154,11 +151,11 @@ async def build_house(
         people=Sparing(store.people), clock=seams.clock, mode=config.permissions.mode, models=model.models,
     )  # fmt: skip
     desk = HouseDesk(
-        store=store, reports=store, house=truth, turn_of=pool.running_turn, known=known, clock=clockwork.desk, configured=model.models,
-        zone=clockwork.zone,
+        store=store, reports=store, house=truth, turn_of=pool.running_turn, known=known,
+        cards=questions, access=access, clock=clockwork.desk, configured=model.models, zone=clockwork.zone,
     )  # fmt: skip
     again = asyncio.Event()
-    knot.intake = intake = _intake(ground, pool, board, desk, again, questions.at)
+    knot.intake = intake = _intake(ground, pool, board, desk, again, questions)
     replaying = Replaying(store, plans.of, agent)
     return House(
         config=config, seams=seams, store=store, wired=wired,
@@ -178,23 +175,23 @@ async def _access(
     """Who may speak, approve and command; the browser's door asks it too."""
     access = Access(
         wired.policy, roles(config), is_command=lambda text: is_order(text, known),
-        open_question=questions.at, may_ask=questions.may_ask, per_person=config.sessions.scope == "per_person", errand=errands.of,
+        open_question=questions.at, may_ask=questions.may_ask, aimed=questions.aimed,
+        per_person=config.sessions.scope == "per_person", errand=errands.of,
     )  # fmt: skip
     access.learn(await store.people())
+    await questions.refresh()
     wired.door.access = access
     return access
 
 
-def _intake(
-    ground: Ground, pool: Pool, board: Switchboard, desk: HouseDesk, again: asyncio.Event, asked: Callable[[Address], Sequence[Asked]]
-) -> Intake:
+def _intake(ground: Ground, pool: Pool, board: Switchboard, desk: HouseDesk, again: asyncio.Event, questions: OpenQuestions) -> Intake:
     seams, store, bus, clockwork = ground.seams, ground.store, ground.bus, ground.clockwork
     return Intake(
         IntakeParts(
             store=store, access=ground.access, commands=desk.known, desk=desk, stopped=pool.stopped, rest=pool.rest, arrived=pool.arrived,
             chose=pool.chose,
             acknowledge=board.acknowledge, drafted=board.drafted, away=Away(store.post, seams.clock, desk.zone),
-            queueing=Queueing(asked, seams.clock, desk.zone), new_id=seams.new_id, clock=seams.clock,
+            queueing=Queueing(questions.at, seams.clock, desk.zone), cards=questions.shown, new_id=seams.new_id, clock=seams.clock,
             failpoint=seams.failpoint, card=clockwork.cards, whispers=Whispers(board.whisper, seams.clock), restart=again.set,
             publish=lambda wake: publish_wake(bus, wake, None), terms=clockwork.desk.terms_at,
         )

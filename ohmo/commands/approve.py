@@ -1,8 +1,8 @@
-"""``/approve [session|always|workspace]``: allows what is asked in this thread, or runs what nobody allowed in time."""
+"""``/approve [session|always|workspace]``: allows what is asked in this thread or on a card that stands here, or runs what nobody allowed in time."""
 
 from __future__ import annotations
 
-from ohmo.commands.contract import MEMBERS, Command, Decide, Desk, Effect, Order, Reply, RunNow
+from ohmo.commands.contract import MEMBERS, Command, Decide, Desk, Effect, Order, Reply, RunNow, several
 from ohmo.contracts.questions import Scope
 
 _SCOPES: dict[str, Scope] = {"": "once", "once": "once", "session": "session", "always": "always", "workspace": "workspace"}
@@ -12,7 +12,9 @@ async def _run(order: Order, desk: Desk) -> Effect:
     scope = _SCOPES.get(order.argument.lower())
     if scope is None:
         return Reply(f"`/approve {order.argument}`: say `/approve`, `/approve session`, `/approve always` or `/approve workspace`.")
-    questions = [asked for asked in await desk.open_questions(order.thread) if asked.state == "asked"]
+    questions = await desk.meant(order)
+    if len(questions) > 1:
+        return several(questions)
     if not questions and order.argument == "" and (lapsed := await desk.lapsed(order.thread)) is not None:
         return RunNow(lapsed)
     if not questions:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import field, replace
 from difflib import get_close_matches
 from typing import Literal, Protocol
 
-from channels.contract import Address
+from channels.contract import Address, Inbound
 from channels.record import record
+from channels.text import literal
 from ohmo.commands.elsewhere import INSTEAD, SAME
 from ohmo.contracts.questions import Scope
 from ohmo.contracts.reports import ArrivalInfo, ThreadInfo
@@ -84,6 +85,7 @@ class Desk(Protocol):
     """What commands may look at."""
 
     async def open_questions(self, thread: str) -> list[Asked]: ...
+    async def meant(self, order: Order) -> list[Asked]: ...  # what this person may mean here, more than one: nobody can say which
     async def lapsed(self, thread: str) -> Lapsed | None: ...  # the newest permission here that nobody gave in time
     async def failed(self, thread: str, turn: str | None = None) -> list[ArrivalInfo]: ...  # dead letters of that turn, None: the last one
     async def thread(self, thread: str) -> ThreadInfo | None: ...
@@ -100,7 +102,7 @@ class Desk(Protocol):
 
 @record
 class Order:
-    """A command as somebody said it."""
+    """A command as somebody said it, ``said``: the message itself."""
 
     thread: str
     address: Address
@@ -108,6 +110,7 @@ class Order:
     standing: Standing
     argument: str
     settings: ThreadSettings
+    said: Inbound | None = None
 
 
 @record
@@ -145,6 +148,12 @@ ORDER = (
     *("new", "stop", "status", "model", "mode", "retry", "approve", "deny", "usage", "cron", "permissions", "steer", "queue"),
     *("interrupt", "collect", "inbox", "why", "whoami", "restart", "help", "start"),
 )
+
+
+def several(questions: Sequence[Asked]) -> Reply:
+    """What is said when a command may mean more than one question."""
+    titles = ", ".join(f"**{literal(asked.ask.question.title)}**" for asked in questions)
+    return Reply(f"Several things are asked here: {titles}. Use the button of the one you mean, or reply to it with this command.")
 
 
 LATER = frozenset({"compact", "undo", "rollback", "memory", "agents"})  # named in the documentation, not built yet

@@ -1,12 +1,14 @@
-"""``/deny [why]``: refuses what is asked in this thread."""
+"""``/deny [why]``: refuses what is asked in this thread or on a card that stands here."""
 
 from __future__ import annotations
 
-from ohmo.commands.contract import MEMBERS, Command, Decide, Desk, Effect, Order, Reply
+from ohmo.commands.contract import MEMBERS, Command, Decide, Desk, Effect, Order, Reply, several
 
 
 async def _run(order: Order, desk: Desk) -> Effect:
-    questions = [asked for asked in await desk.open_questions(order.thread) if asked.state == "asked"]
+    questions = await desk.meant(order)
+    if len(questions) > 1:
+        return several(questions)
     return Decide(questions[0].ask.id, "denied", word=order.argument) if questions else Reply("Nothing is asked here.")
 
 

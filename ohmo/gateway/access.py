@@ -41,9 +41,9 @@ class Roles:
 
 class Access:
     """``policy`` of a channel and account; ``is_command`` tells whether a text is one of the house's commands; ``open_question`` the questions
-    that wait in a place for somebody's words, ``may_ask`` whether a permission may be asked for in a chat
-    (a reaction tells its message, not always its thread). ``per_person``: everybody has a mind of their own in a shared place. ``errand``: for whom
-    a thread of the house asks."""
+    that wait in a place for somebody's words, ``may_ask`` whether a permission may be asked for in a chat (a reaction tells its message, not
+    always its thread); ``aimed`` the question of a job that these words answer. ``per_person``: everybody has a mind of their own in a
+    shared place. ``errand``: for whom a thread of the house asks."""
 
     def __init__(
         self,
@@ -53,12 +53,14 @@ class Access:
         is_command: Callable[[str], bool],
         open_question: Callable[[Address], Sequence[Asked]],
         may_ask: Callable[[Address], bool] = lambda _: False,
+        aimed: Callable[[Inbound], Asked | None] = lambda _: None,
         per_person: bool = False,
         errand: Callable[[Asked], Errand | None] = lambda _: None,
     ) -> None:
         self._policy, self._roles = policy, roles
         self._is_command, self._open_question, self._may_ask, self._per_person = is_command, open_question, may_ask, per_person
         self._errand = errand
+        self._aimed = aimed
         self._people: dict[tuple[str, str, str], PersonRow] = {}
         self._coming: Access | None = None
 
@@ -227,9 +229,12 @@ class Access:
         return None
 
     def _answers(self, said: Inbound) -> bool:
-        """Plain words are the answer to an open AskUser question of this mind, when this person may give it."""
+        """Plain words are the answer to an open AskUser question of this mind, when this person may give it; to a job's, whose card stands
+        here, only in reply to it or when they are one of its choices."""
         if said.attachments or not (said.private or said.addressed):
             return False
+        if (aimed := self._aimed(said)) is not None and self.may_answer(aimed, said):
+            return True
         waiting = [asked for asked in self._open_question(said.address) if is_free(asked.ask.question) and self.may_answer(asked, said)]
         return any(asked.person == said.person.id or said.address.channel in OWN_DOORS for asked in waiting)
 

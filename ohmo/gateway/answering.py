@@ -11,10 +11,10 @@ from ohmo.contracts.questions import Scope
 from ohmo.contracts.store import Accepted, Asked, Ruling
 from ohmo.gateway import thumbs
 from ohmo.gateway.access import is_free
-from ohmo.gateway.cards import closing, elsewhere, is_whole, parse_choice, parse_run, tried_again
+from ohmo.gateway.cards import closing, elsewhere, is_whole, parse_choice, parse_run, stands, tried_again
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.late_calls import LateCalls
-from ohmo.gateway.questions import Granting, remembered
+from ohmo.gateway.questions import Granting, aimed, remembered
 from ohmo.gateway.reactions import verdict_of
 from ohmo.ids import derived
 from ohmo.lifecycle import failure_of, within
@@ -83,9 +83,11 @@ class Answering:
         none. Until the platform has named the card, its chat is all that is known of it; of a card whose
         row was let go of (``retention``) while its question stays open, the conversation's."""
         row = await self._parts.store.post_row(asked.ask.id)
-        where, here = (asked.address if row is None else row.row.outbound.address), answer.address
+        places = [asked.address] if row is None else [row.row.outbound.address, stands(row)]
+        here = answer.address
         known = [state.receipt.message for state in (() if row is None else row.parts) if state.receipt is not None]
-        same_chat = (where.channel, where.account, where.chat) == (here.channel, here.account, here.chat)
+        chats = {(where.channel, where.account, where.chat) for where in places}
+        same_chat = (here.channel, here.account, here.chat) in chats
         return same_chat and (not known or answer.message in known)
 
     async def _try_again(self, accepted: Accepted, answer: Answer, turn: str) -> None:
@@ -133,7 +135,11 @@ class Answering:
         """A message that came while a question of the thread waited for words."""
         asked_now = [asked for asked in await self._parts.store.open_questions(accepted.thread) if asked.state == "asked"]
         questions = [asked for asked in asked_now if is_free(asked.ask.question)]  # words never answer a permission that came meanwhile
-        if questions:
+        theirs = aimed(await self._parts.cards(), said)
+        if theirs is not None and (theirs.meant(said) or not questions) and self._parts.access.may_answer(theirs.asked, said):
+            word = theirs.chosen(said) or said.text
+            await self.decide(accepted, said, Decide(theirs.asked.ask.id, "allowed", word=word))
+        elif questions:
             await self.decide(accepted, said, Decide(questions[0].ask.id, "allowed", word=said.text))
         else:
             late = [self._parts.notice(said.address, "The question this answered is closed. Please say it again as a message.")]

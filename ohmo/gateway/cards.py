@@ -33,13 +33,12 @@ def routed(owner: Callable[[], Address], errands: Errands) -> Card:
         kind, colon, name = asked.address.chat.partition(":")
         if asked.address.channel != "house" or not colon or kind not in ("cron", "hook"):
             return card(asked)
-        errand = errands.of(asked)
+        errand, question = errands.of(asked), asked.ask.question
         who = f"The {'job' if kind == 'cron' else 'webhook'} {name.partition(':')[0]} asks:"  # behind it: whose, or for what
-        if asked.ask.question.kind == "permission" and kind == "cron":
-            how = _THUMBS if errand is not None else f"Answer with a button, or with `ohmo approvals approve {asked.ask.id}{_DENY}"
+        if question.kind == "permission":
+            how = f"{_ALOUD if question.rule else _ALOUD_ONCE}{_LATER if kind == 'cron' else '.'}"
         else:
-            words = ' --word "…"' if asked.ask.question.kind == "question" else ""
-            how = _BUTTON if errand is not None else f"Answer with a button, or with `ohmo approvals approve {asked.ask.id}{words}`."
+            how = _JOB_WORDS if question.choices else _JOB_FREE
         return _card(asked, errand.place if errand is not None else owner(), how, who)
 
     return made
@@ -56,6 +55,13 @@ def _card(asked: Asked, place: Address, how: str, who: str = "") -> PostRow:
     text = "\n\n".join(filter(None, (who, f"**{title}**", detail, how)))
     buttons = tuple(Choice(f"{number}:{asked.ask.id}", one.label, one.style) for number, one in choices)
     return PostRow(asked.ask.id, "message", Outbound(place, text, choices=buttons), ttl=86_400.0)
+
+
+def stands(row: OutRow) -> Address:
+    """Where it can be seen: of what was sent to a person, in the chat that the platform named."""
+    address = row.row.outbound.address
+    chat = next((state.receipt.chat for state in row.parts if state.receipt is not None and state.receipt.chat is not None), None)
+    return address if chat is None else replace(address, chat=chat)
 
 
 def is_whole(asked: Asked, place: Address) -> bool:
@@ -75,7 +81,13 @@ def elsewhere(asked: Asked) -> str:
 _PERMISSION = "Answer with a button, or say `/approve`, `/approve session`, `/approve always` or `/deny`."
 _ONCE = "Answer with a button, or say `/approve` or `/deny`."  # what is not remembered
 _REFUSE = "Answer with a button or `/deny` to refuse it."
-_THUMBS, _DENY, _BUTTON = "Answer with a button, or with 👍 or 👎.", "` or `deny`.", "Answer with a button."
+# What a job or webhook asks: the chat where its card stands is not its conversation, so other words there are no answer.
+_ALOUD = "Answer with a button, or with 👍 or 👎, or say `/approve`, `/approve session`, `/approve always` or `/deny`"
+_ALOUD_ONCE = "Answer with a button, or with 👍 or 👎, or say `/approve` or `/deny`"
+_LATER = " here."  # of a job, whose call can still be run when the time is over
+_JOB_WORDS = "Answer with a button, or reply to this message in your own words."
+_JOB_FREE = "Answer in reply to this message, in your own words."
+_THUMBS, _DENY = "Answer with a button, or with 👍 or 👎.", "` or `deny`."  # of cards written before
 _PRESS, _PRESS_OR_SAY = "Press the button to ", "Press the button, or say `/approve`, to "
 _RUN = "run:"
 
@@ -90,6 +102,7 @@ _WITHOUT = (  # how to answer: with buttons, and where there are none; the react
     ("Answer with a button, or say ", "Answer with 👍 or 👎 on this message, or say "),
     ("Answer with a button, or with ", "Answer with "),
     ("Answer with a button or in your own words.", "Answer in your own words."),
+    (_JOB_WORDS, "Say one of them, or reply to this message in your own words."),
     (_REFUSE, "Answer with 👎 on this message or `/deny` to refuse it."),
     (f"{_PRESS_OR_SAY}run it now.", "Say `/approve` to run it now."),
     (f"{_PRESS_OR_SAY}have it answered now.", "Say `/approve` to have it answered now."),
@@ -127,7 +140,7 @@ def lapsing(new_id: NewId) -> Closing:
         text = row.row.outbound.text
         if text.endswith(_REFUSE):
             return closing(new_id, "No answer in time: not run.")(row)
-        if not text.endswith((_PERMISSION, _ONCE, _THUMBS, _DENY)):
+        if not text.endswith((_PERMISSION, _ONCE, f"{_ALOUD}{_LATER}", f"{_ALOUD_ONCE}{_LATER}", _THUMBS, _DENY)):
             return closing(new_id, "No answer in time: denied")(row)
         old = any(choice.label == lateness.ANSWER for choice in row.row.outbound.choices)
         note, wanted, label = (

@@ -183,7 +183,8 @@ class Intake:
             return
         info = await self._parts.desk.thread(accepted.thread)
         settings = info.settings if info is not None else ThreadSettings()
-        effect = await command.run(Order(accepted.thread, said.address, said.person.id, standing, parsed[1], settings), self._parts.desk)
+        order = Order(accepted.thread, said.address, said.person.id, standing, parsed[1], settings, said)
+        effect = await command.run(order, self._parts.desk)
         match command.heeded(effect, parsed[1]):
             case Reply(text):
                 await self._parts.end(accepted, "answered", posts=[self._parts.notice(said.address, text)])

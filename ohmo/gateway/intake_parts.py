@@ -14,6 +14,7 @@ from ohmo.failpoints import Failpoint
 from ohmo.gateway.access import Access
 from ohmo.gateway.away import Away
 from ohmo.gateway.cards import card
+from ohmo.gateway.questions import Shown
 from ohmo.gateway.queueing import Queueing
 from ohmo.gateway.whispers import Whispers
 from ohmo.ids import NewId
@@ -23,12 +24,17 @@ from ohmo.sessions.parts import Busy
 JobTerms = Callable[[Address, str, str], Awaitable[tuple[Terms, str] | None]]
 
 
+async def _no_cards() -> Sequence[Shown]:
+    return ()
+
+
 @record
 class IntakeParts:
     """``stopped`` is told that what was said in a thread has been ended; ``arrived`` that a running thread got a message, and whether its turn shall
     read it now; ``chose`` what later messages do there; ``acknowledge`` answers the platform's button press; ``drafted`` knows how far a draft has
     grown, so that stopping it takes nothing away that was read; ``rest`` knows what a turn in a
-    thread was saying, which is shown with that note; ``publish`` takes new requests of the house's own, None: there are none."""
+    thread was saying, which is shown with that note; ``publish`` takes new requests of the house's own, None: there are none; ``cards``: questions of jobs and
+    webhooks, with their cards."""
 
     store: Store
     access: Access
@@ -50,6 +56,7 @@ class IntakeParts:
     rest: Callable[[str, str], Rest] = lambda _, __: no_rest
     chose: Callable[[str, Busy | None], None] = lambda _, __: None
     terms: JobTerms | None = None
+    cards: Callable[[], Awaitable[Sequence[Shown]]] = _no_cards
 
     def notice(self, address: Address, text: str) -> PostRow:
         return PostRow(self.new_id(), "notice", Outbound(address, text))

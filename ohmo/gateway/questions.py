@@ -5,21 +5,59 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from channels.contract import Address, Clock
+from channels.contract import Address, Clock, Inbound, MessageId
 from channels.record import record
 from ohmo.contracts.questions import Scope
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import Asked, Grant, Hint, Store
-from ohmo.gateway.errands import Errands
+from ohmo.gateway.cards import stands
 from ohmo.ids import NewId
 
 
-class OpenQuestions:
-    """Fresh within one read of the store after every commit that concerns approvals."""
+@record
+class Shown:
+    """An open question of a thread where nobody sits, and its card where a person reads it. ``messages``: what the platform calls the
+    card; empty: not told yet."""
 
-    def __init__(self, store: Store, errands: Errands) -> None:
-        self._store, self._errands = store, errands
+    asked: Asked
+    place: Address
+    messages: tuple[MessageId, ...]
+
+    def meant(self, said: Inbound) -> bool:
+        """It was said in reply to the card, or in the thread below it."""
+        return self._same_chat(said.address) and (said.reply_to in self.messages or said.address.topic in self.messages)
+
+    def near(self, said: Inbound) -> bool:
+        """It was said where the card stands. Where each call begins a thread of its own (Slack), a call beside the card counts."""
+        here = said.address
+        topic = None if here.topic == said.message else here.topic
+        return self._same_chat(here) and topic == self.place.topic
+
+    def _same_chat(self, here: Address) -> bool:
+        place = self.place
+        return (place.channel, place.account, place.chat) == (here.channel, here.account, here.chat)
+
+    def chosen(self, said: Inbound) -> str | None:
+        """The choice whose label was said, as it is written on the card."""
+        word = said.text.strip().casefold()
+        return next((one.label for one in self.asked.ask.question.choices if one.label.casefold() == word), None)
+
+
+def aimed(shown: Sequence[Shown], said: Inbound) -> Shown | None:
+    """The question for words whose card ``said`` replies to, or one of whose choices it says beside the card."""
+    free = [one for one in shown if one.asked.ask.question.kind == "question"]
+    meant = next((one for one in free if one.meant(said)), None)
+    return meant or next((one for one in free if one.near(said) and one.chosen(said) is not None), None)
+
+
+class OpenQuestions:
+    """Fresh within one read of the store after every commit that concerns approvals, and after each delivery while a card stands
+    elsewhere than its question."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._asked: dict[Address, tuple[Asked, ...]] = {}
+        self._shown: tuple[Shown, ...] = ()
         self._changed = asyncio.Event()
         self._changed.set()
         self._reading = False
@@ -31,13 +69,19 @@ class OpenQuestions:
     def may_ask(self, place: Address) -> bool:
         """Whether the card of a permission may stand in a chat, whatever its thread; also while nobody knows, because a commit is not read yet."""
         here = (place.channel, place.account, place.chat)
-        open_now = (one for asked in self._asked.values() for one in asked if one.ask.question.kind == "permission")
-        shown = (self._shown_at(one) for one in open_now)
-        return self._reading or self._changed.is_set() or any((where.channel, where.account, where.chat) == here for where in shown)
+        open_now = (one for asked in self._asked.values() for one in asked)
+        places = [one.address for one in open_now if one.ask.question.kind == "permission"]
+        places += [one.place for one in self._shown if one.asked.ask.question.kind == "permission"]
+        return self._reading or self._changed.is_set() or any((where.channel, where.account, where.chat) == here for where in places)
 
-    def _shown_at(self, asked: Asked) -> Address:
-        errand = self._errands.of(asked)
-        return asked.address if errand is None else errand.place
+    def aimed(self, said: Inbound) -> Asked | None:
+        """The question of a job or webhook that plain words answer."""
+        found = aimed(self._shown, said)
+        return found.asked if found is not None else None
+
+    async def shown(self) -> tuple[Shown, ...]:
+        """Cards that stand elsewhere than their question, as the store has them now. Raises Unavailable."""
+        return await self._cards(await self._store.open_questions())
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -54,7 +98,8 @@ class OpenQuestions:
             stop_hearing()
 
     def _hear(self, hints: Sequence[Hint]) -> None:
-        if any(hint.kind in ("approval", "any") for hint in hints):
+        kinds = {hint.kind for hint in hints}
+        if kinds & {"approval", "any"} or (self._shown and "state" in kinds):  # a delivery: the card has its name
             self._changed.set()
 
     async def refresh(self) -> None:
@@ -63,7 +108,17 @@ class OpenQuestions:
         for asked in rows:
             if asked.state == "asked":
                 found[asked.address] = (*found.get(asked.address, ()), asked)
-        self._asked = found
+        self._asked, self._shown = found, await self._cards(rows)
+
+    async def _cards(self, rows: Sequence[Asked]) -> tuple[Shown, ...]:
+        found: list[Shown] = []
+        for asked in rows:
+            if asked.state != "asked" or asked.address.channel != "house":
+                continue
+            if (row := await self._store.post_row(asked.ask.id)) is not None:
+                names = tuple(state.receipt.message for state in row.parts if state.receipt is not None)
+                found.append(Shown(asked, stands(row), names))
+        return tuple(found)
 
 
 @record
@@ -80,12 +135,13 @@ class Granting:
             return None
         info = await self.thread(asked.thread)
         session = f"{asked.thread}.{info.session_seq if info is not None else 0}"
-        question = asked.ask.question
+        question, channel = asked.ask.question, asked.address.channel
+        theirs = channel == "house" and ":" in asked.person  # a job's person has the name of their platform already
         return Grant(
             self.new_id(),
             "*" if scope == "always" else session,
             question.wider if scope == "workspace" else question.rule,
-            f"{asked.address.channel}:{asked.person}",
+            asked.person if theirs else f"{channel}:{asked.person}",
             self.clock(),
         )
 

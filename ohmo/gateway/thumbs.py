@@ -9,6 +9,7 @@ import structlog
 from channels.contract import Reacted
 from channels.errors import Unavailable
 from ohmo.contracts.store import Asked, Store
+from ohmo.gateway.cards import stands
 from ohmo.gateway.reactions import verdict_of
 from ohmo.lifecycle import backoff
 
@@ -49,7 +50,7 @@ async def _look(store: Store, reacted: Reacted) -> tuple[Asked | None, bool]:
         row = await store.post_row(asked.ask.id)
         if row is None:
             continue
-        place = row.row.outbound.address  # a job's card stands where its person is
+        place = stands(row)  # a job's card stands where its person is
         if (place.channel, place.account, place.chat) != here:
             continue
         if any(state.receipt is not None and state.receipt.message == reacted.message for state in row.parts):

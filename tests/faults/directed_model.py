@@ -2,7 +2,7 @@
 
 ``m-7-3fa9 #run{echo x >> counter} #chunks{20} #pace{0.1} #wait{2}``: calls Bash once, then answers in 20 pieces, 0.1 s apart, after 2 s.
 ``#lines{300}``: that command behind so many lines that do nothing (``behind``).
-``#write{FILE TEXT}``: writes a file.
+``#write{FILE TEXT}``: writes a file. ``#ask{QUESTION|ONE|OTHER}``: asks the person, and says what the answer was.
 ``#show{FILES}``: shows files by Brief. ``#then{COMMAND}``: a second command, when the first has its result. ``#hold{8}``: answers eight events of
 the wire, and the rest when the test says so (``model.go``). ``#think{WORDS}``: thinks aloud first, as local models do.
 ``#broken{500}``: the server breaks on it, each time.
@@ -45,6 +45,9 @@ def directed(asked: Asked) -> Turn:
     if "write" in wanted and not results(asked.body):
         path, _, text = wanted["write"].partition(" ")
         return Turn(calls=(Call("Write", {"file_path": path, "content": text}),))
+    if "ask" in wanted and not results(asked.body):
+        question, *choices = wanted["ask"].split("|")
+        return Turn(calls=(Call("AskUser", {"question": question, **({"choices": choices} if choices else {})}),))
     if "show" in wanted and not results(asked.body):
         return Turn(calls=(Call("Brief", {"message": "here it is", "attachments": wanted["show"].split()}),))
     text = answer_to(markers[-1]) if markers else "no marker"

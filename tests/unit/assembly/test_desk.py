@@ -10,6 +10,8 @@ from ohmo.assembly.house import commands
 from ohmo.contracts.messages import ModelStep, Text, Usage, UserStep
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import End, Seat
+from ohmo.gateway.access import Access, Policy, Roles
+from ohmo.gateway.questions import OpenQuestions
 from ohmo.ids import IdSource
 from ohmo.store.memory import MemoryStore
 
@@ -24,7 +26,9 @@ async def status() -> HouseStatus:
 class Scene:
     def __init__(self) -> None:
         self.store = MemoryStore(clock=lambda: NOW)
-        self.desk = HouseDesk(self.store, self.store, status, lambda _: None, commands())
+        questions = OpenQuestions(self.store)
+        rules = Access(lambda _, __: Policy(), Roles({}), is_command=lambda _: False, open_question=questions.at)
+        self.desk = HouseDesk(self.store, self.store, status, lambda _: None, commands(), questions, rules)
         self.new_id = IdSource()
 
     async def hears(self, text: str, at: Address = HERE) -> tuple[str, int]:

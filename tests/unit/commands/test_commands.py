@@ -101,6 +101,9 @@ class Desk:
     async def open_questions(self, thread: str) -> list[Asked]:
         return self.asked
 
+    async def meant(self, order: Order) -> list[Asked]:
+        return [one for one in self.asked if one.state == "asked"]
+
     async def lapsed(self, thread: str) -> Lapsed | None:
         return None
 

@@ -25,7 +25,6 @@ from ohmo.contracts.store import Ask, Claim, PartState, PersonRow, PostRow, Ruli
 from ohmo.contracts.tool import Question
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.gateway.cards import card, closing
-from ohmo.gateway.errands import Errands
 from ohmo.gateway.intake import Intake
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.questions import OpenQuestions
@@ -57,7 +56,7 @@ class House:
 
     def opens(self) -> None:
         """The store has been set."""
-        self.questions = OpenQuestions(self.store, Errands())
+        self.questions = OpenQuestions(self.store)
         self.access = Access(
             lambda channel, account: self.policy, Roles(ROLES), is_command=lambda text: (found := parse(text)) is not None and found[0] in KNOWN,
             open_question=self.questions.at, may_ask=self.questions.may_ask,
@@ -84,9 +83,11 @@ class House:
         async def status() -> HouseStatus:
             return HouseStatus(True, "1", BIRTH, "offline", "none", {}, {}, {}, None, 0, 0, {}, {})
 
+        desk = HouseDesk(self.store, self.store, status, lambda _: None, KNOWN, self.questions, self.access)
         return IntakeParts(
-            self.store, self.access, KNOWN, HouseDesk(self.store, self.store, status, lambda _: None, KNOWN), stopped,
+            self.store, self.access, KNOWN, desk, stopped,
             lambda thread, now: self.arrived.append(f"{thread} now" if now else thread), acknowledge, self.new_id, self.clock, self.hits.append,
+            cards=self.questions.shown,
         )  # fmt: skip
 
     async def hears(self, arrival: Arrival) -> tuple[str, int]:

@@ -12,7 +12,6 @@ import pytest
 from channels.contract import Address, ChatId
 from ohmo.contracts.store import Ask, Asked, Hint, Store
 from ohmo.contracts.tool import Question
-from ohmo.gateway.errands import Errands
 from ohmo.gateway.questions import OpenQuestions
 
 HERE = Address("telegram", "main", ChatId("7"))
@@ -54,7 +53,7 @@ async def until(true: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("kind", ["approval", "any"])
 async def test_a_question_is_known_soon_after_it_was_stored_and_unknown_when_it_is_closed(kind: str) -> None:
     shelf = Shelf()
-    questions = OpenQuestions(cast("Store", shelf), Errands())
+    questions = OpenQuestions(cast("Store", shelf))
     living = asyncio.create_task(questions.run())
     await until(lambda: shelf.reads == 1)
     shelf.rows = [asked()]
@@ -70,7 +69,7 @@ async def test_a_question_is_known_soon_after_it_was_stored_and_unknown_when_it_
 
 async def test_while_a_commit_is_not_read_yet_any_thumb_may_be_an_answer() -> None:
     shelf = Shelf()
-    questions = OpenQuestions(cast("Store", shelf), Errands())
+    questions = OpenQuestions(cast("Store", shelf))
     living = asyncio.create_task(questions.run())
     await until(lambda: not questions.may_ask(HERE))
     shelf.rows = [asked("permission")]
