@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 
-from channels.contract import Inbound
+from channels.contract import Clock, Inbound
 from channels.record import record
 from channels.text import code_span, literal
 from channels.walls import wall
@@ -17,6 +17,7 @@ from ohmo.contracts.questions import Remembered
 from ohmo.contracts.reports import ArrivalInfo, Reports, ThreadInfo
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Asked, Lapsed, Store
+from ohmo.contracts.turns import FREE
 from ohmo.cron.desk import By, CronDesk
 from ohmo.cron.spec import rhythm, when_words
 from ohmo.gateway.access import Access
@@ -36,6 +37,7 @@ class HouseDesk:
     known: Mapping[str, Command]
     cards: OpenQuestions
     access: Access
+    now: Clock
     clock: CronDesk | None = None
     configured: tuple[str, ...] = ("offline",)
     zone: tzinfo = UTC  # in which times are told
@@ -80,6 +82,13 @@ class HouseDesk:
 
     def running_turn(self, thread: str) -> str | None:
         return self.turn_of(thread)
+
+    def free_until(self) -> tuple[datetime, str]:
+        until = self.now() + FREE
+        return until, self.when(until)
+
+    def when(self, at: datetime) -> str:
+        return wall(at, self.zone)
 
     def commands(self) -> tuple[Command, ...]:
         return tuple(self.known.values())

@@ -25,11 +25,13 @@ from ohmo.assembly.speaking import build_board
 from ohmo.assembly.status import Truth
 from ohmo.assembly.storewatch import StoreWatch
 from ohmo.assembly.thinking import build_pool
+from ohmo.assembly.upkeep import FullAuto
 from ohmo.assembly.watching import Sent, TurnLog
 from ohmo.assembly.webhooks import build_hooks
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import ORDER, Command, is_order
 from ohmo.config.load import Config
+from ohmo.contracts.turns import ThreadSettings
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Place
@@ -81,6 +83,7 @@ class House:
     clockwatch: Clockwatch
     storewatch: StoreWatch
     memorywatch: MemoryWatch
+    full_auto: FullAuto
     again: asyncio.Event  # set: this life shall end, and the next begin
 
     def tighten(self, config: Config) -> None:
@@ -139,7 +142,7 @@ async def build_house(
 
     books = Rulebooks(elders)
     agent = build_agent(config, seams, model, store.grants, clockwork.tools(store.thread), books.others, knot.largest)
-    plans = Plans(config, agent, access, books, seams.clock.set_since)
+    plans = Plans(config, agent, access, books, seams.clock)
     knot.pool = pool = build_pool(ground, agent, plans, knot)
     knot.board = board = build_board(ground, pool, known, sent)
 
@@ -152,10 +155,10 @@ async def build_house(
     )  # fmt: skip
     desk = HouseDesk(
         store=store, reports=store, house=truth, turn_of=pool.running_turn, known=known,
-        cards=questions, access=access, clock=clockwork.desk, configured=model.models, zone=clockwork.zone,
+        cards=questions, access=access, now=seams.clock, clock=clockwork.desk, configured=model.models, zone=clockwork.zone,
     )  # fmt: skip
-    again = asyncio.Event()
-    knot.intake = intake = _intake(ground, pool, board, desk, again, questions)
+    again, full_auto = asyncio.Event(), FullAuto(store, store, seams.clock, config.permissions.mode)
+    knot.intake = intake = _intake(ground, pool, board, desk, again, questions, full_auto)
     replaying = Replaying(store, plans.of, agent)
     return House(
         config=config, seams=seams, store=store, wired=wired,
@@ -165,7 +168,7 @@ async def build_house(
         clockwatch=Clockwatch(
             seams.clock, store.rebase, followed=clockwork.scheduler.look_again, marks=seams.marks(config.home.root)
         ),
-        storewatch=StoreWatch(store, notices, board, seams), memorywatch=memorywatch, again=again,
+        storewatch=StoreWatch(store, notices, board, seams), memorywatch=memorywatch, full_auto=full_auto, again=again,
     )  # fmt: skip
 
 
@@ -184,12 +187,20 @@ async def _access(
     return access
 
 
-def _intake(ground: Ground, pool: Pool, board: Switchboard, desk: HouseDesk, again: asyncio.Event, questions: OpenQuestions) -> Intake:
+def _intake(
+    ground: Ground, pool: Pool, board: Switchboard, desk: HouseDesk, again: asyncio.Event, questions: OpenQuestions, full_auto: FullAuto
+) -> Intake:
     seams, store, bus, clockwork = ground.seams, ground.store, ground.bus, ground.clockwork
+
+    def chose(thread: str, settings: ThreadSettings) -> None:
+        pool.chose(thread, settings.busy)
+        if settings.free_until is not None:
+            full_auto.begun()
+
     return Intake(
         IntakeParts(
             store=store, access=ground.access, commands=desk.known, desk=desk, stopped=pool.stopped, rest=pool.rest, arrived=pool.arrived,
-            chose=pool.chose,
+            chose=chose,
             acknowledge=board.acknowledge, drafted=board.drafted, away=Away(store.post, seams.clock, desk.zone),
             queueing=Queueing(questions.at, seams.clock, desk.zone), cards=questions.shown, new_id=seams.new_id, clock=seams.clock,
             failpoint=seams.failpoint, card=clockwork.cards, whispers=Whispers(board.whisper, seams.clock), restart=again.set,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ from ohmo.contracts.provider import Section, ToolSpec
 from ohmo.contracts.store import Claim, Work
 from ohmo.gateway.access import Access, Standing, lower
 from ohmo.providers.models import known
+from ohmo.sessions.clockwatch import HeldClock
 from ohmo.sessions.plan import TurnPlan
 
 LEAST_BUDGET = 2_000  # tokens of conversation even with the smallest model
@@ -29,17 +31,16 @@ class Plans:
     """Called once per run of a turn. The system prompt of a session is made once, so that its bytes stay.
 
     A turn that began under another configuration keeps its folder and its manners, and may no more than either lets it. The model is the
-    present one's: what leads to the other may be gone. ``set_since``: by how much the clock was set forward after a moment."""
+    present one's: what leads to the other may be gone."""
 
-    def __init__(
-        self, config: Config, agent: AgentParts, access: Access, books: Rulebooks, set_since: Callable[[datetime], timedelta]
-    ) -> None:
-        self._config, self._agent, self._access, self._books, self._set_since = config, agent, access, books, set_since
+    def __init__(self, config: Config, agent: AgentParts, access: Access, books: Rulebooks, clock: HeldClock) -> None:
+        self._config, self._agent, self._access, self._books, self._clock = config, agent, access, books, clock
         root = config.home.root
         self._persona = Persona(root / "SOUL.md", root / "USER.md", root / "AGENTS.md")
         self._prompts: dict[tuple[str, int, str, str], tuple[Section, ...]] = {}
 
     def __call__(self, claim: Claim, work: Work) -> TurnPlan:
+        claim = replace(claim, settings=claim.settings.at(self._clock()))
         self._books.begun(work.turn, work.arrivals[0], mode_chosen=claim.settings.mode is not None)
         return self.of(claim, work)
 
@@ -48,7 +49,8 @@ class Plans:
         config, first = self._config, work.arrivals[0]
         settings = claim.settings
         elders = self._books.elders(work.turn)
-        mode = settings.mode or strictest((config.permissions.mode, *(book.mode for book in elders)))
+        configured = strictest((config.permissions.mode, *(book.mode for book in elders)))
+        mode = settings.mode or configured
         cwd = Path(settings.workspace or (elders[0].workspace if elders else config.workspace))
         if not cwd.is_dir():
             cwd.mkdir(parents=True, exist_ok=True)
@@ -60,13 +62,13 @@ class Plans:
             model=model, system=system, tools=self._agent.tools(), budget=self._budget(model, system, max_output), max_output=max_output,
             effort=None, cwd=cwd, mode=mode, role=self._role(first, elders), person=_person_of(claim, first),
             busy=settings.busy or (elders[0].busy if elders else config.sessions.busy), rules=terms.rules if terms is not None else (), secrets=self._secrets(terms),
-            until=self._until(first, terms),
+            until=self._until(first, terms), free_until=settings.free_until if mode == "full_auto" else None, mode_after=configured,
         )  # fmt: skip
 
     def _until(self, first: Arrival, terms: Terms | None) -> datetime | None:
         if terms is None or terms.deadline is None:
             return None
-        return first.at + timedelta(seconds=terms.deadline) + self._set_since(first.at)
+        return first.at + timedelta(seconds=terms.deadline) + self._clock.set_since(first.at)
 
     def _budget(self, model: str, system: tuple[Section, ...], max_output: int) -> int:
         window = self._agent.model.window(model)

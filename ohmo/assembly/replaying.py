@@ -132,7 +132,7 @@ class Replaying:
     def _ledger(self, past: _Past, turn: str, plan: TurnPlan, again: _Again) -> TurnLedger:
         transcript = again.transcript(past.info.session_seq, plan.budget)
         run = Run(past.claim(past.info.settings), past.work(turn), transcript, plan, deadline=0.0)
-        return TurnLedger(self._store, run, step=_never, new_id=lambda: "replay")
+        return TurnLedger(self._store, run, step=_never, new_id=lambda: "replay", clock=lambda: datetime.now(UTC))
 
     async def _decision(self, past: _Past, turn: str, call: ToolCall, result: ToolResult) -> tuple[bool, str]:
         """Whether there was something to judge, and what is otherwise now. What a person was asked about may have ended either way."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import field, replace
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Literal, Protocol
 
@@ -96,6 +97,8 @@ class Desk(Protocol):
     async def permissions_of(self, order: Order) -> str: ...  # may revoke one of the person's own: done twice it is the same
     async def why(self, thread: str, number: str) -> str: ...
     def running_turn(self, thread: str) -> str | None: ...
+    def free_until(self) -> tuple[datetime, str]: ...  # when a full_auto that is chosen now ends, and that in words
+    def when(self, at: datetime) -> str: ...
     def commands(self) -> tuple[Command, ...]: ...
     def models(self) -> tuple[str, ...]: ...  # configured ones, small to large; the last is the default
 

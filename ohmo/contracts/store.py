@@ -194,6 +194,10 @@ class Threads(Protocol):
         """These choices over the older ones of the thread. False: there is no such thread."""
         ...
 
+    async def end_free(self, thread: str, until: datetime) -> bool:
+        """Takes back a ``full_auto`` that was chosen until then. False: something else is chosen by now."""
+        ...
+
     async def forget(self, thread: str) -> bool:
         """Deletes everything that was said and done in the thread. Its place, its numbers and what it cost stay, and the names of
         its events, so that none counts twice. False: something in it still waits or runs, nothing was deleted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field, fields, replace
+from datetime import datetime, timedelta
 from typing import Literal
 
 from channels.contract import Address
@@ -11,6 +12,7 @@ from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.cron import Report
 from ohmo.contracts.messages import Step
 
+FREE = timedelta(hours=8)  # how long ``full_auto`` holds that was chosen for one thread
 Shelf = Literal["open", "pinned", "archived", "deleted"]
 """Where the owner put a conversation in the list of the page; ``deleted``: nothing that was said in it is kept."""
 
@@ -21,6 +23,7 @@ class ThreadSettings:
 
     mode: Literal["default", "plan", "full_auto"] | None = None
     model: str | None = None
+    free_until: datetime | None = None  # when ``full_auto`` ends
     busy: Literal["queue", "steer", "interrupt", "collect"] | None = None
     workspace: str | None = None
     title: str | None = None
@@ -30,6 +33,13 @@ class ThreadSettings:
         """These choices, and the older ones where nothing was chosen now."""
         chosen = {name: value for name in _CHOICES if (value := getattr(self, name)) is not None}
         return replace(older, **chosen)
+
+    def at(self, now: datetime) -> ThreadSettings:
+        """Without a ``full_auto`` whose time is over. One that ends later than any may, because the clock was set back, is over too."""
+        if self.mode != "full_auto":
+            return self
+        left = timedelta() if self.free_until is None else self.free_until - now
+        return self if timedelta() < left <= FREE else replace(self, mode=None, free_until=None)
 
 
 _CHOICES = tuple(each.name for each in fields(ThreadSettings))

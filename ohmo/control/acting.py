@@ -14,6 +14,7 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.questions import Scope
 from ohmo.contracts.reports import ThreadInfo
 from ohmo.contracts.store import ThreadSettings
+from ohmo.contracts.turns import FREE
 from ohmo.control.answers import Refusal, Wanted, answer, body_of
 from ohmo.control.ports import Ports
 from ohmo.ids import NewId
@@ -73,8 +74,10 @@ class Acting:
         wanted = await body_of(request, Message)
         if wanted.model is not None and self._ports.no_such_model is not None and (wrong := await self._ports.no_such_model(wanted.model)):
             raise Refusal(400, wrong)
-        wake = await self._wake(wanted, self._clock())
-        settings = ThreadSettings(mode=wanted.mode, model=wanted.model) if wanted.mode or wanted.model else None
+        now = self._clock()
+        wake = await self._wake(wanted, now)
+        free_until = now + FREE if wanted.mode == "full_auto" else None
+        settings = ThreadSettings(wanted.mode, wanted.model, free_until) if wanted.mode or wanted.model else None
         accepted = await self._ports.publish_wake(wake, settings)
         found = {"thread": accepted.thread, "seq": accepted.seq, "turn_key": wake.key, "duplicate": accepted.duplicate}
         return answer(found, status=202)

@@ -80,7 +80,7 @@ def _application(behind: Behind, callers: Callers) -> web.Application:
     application.add_routes(HookRoutes(ports.hooks).routes() if ports.hooks is not None else [])
     application.add_routes(CronRoutes(ports.cron).routes() if ports.cron is not None else [])
     application.add_routes(Chat(ports.reports, ports.browser, ports.keeping).routes())
-    application.add_routes(Chats(ports, titles).routes())
+    application.add_routes(Chats(ports, titles, behind.clock).routes())
     application.add_routes(page.routes())
 
     async def close(_: web.Application) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 from aiohttp import web
 from pydantic import Field
 
-from channels.contract import Inbound
+from channels.contract import Clock, Inbound
 from channels.web.client import place
 from ohmo.contracts.reports import ThreadInfo, known_cost
 from ohmo.contracts.turns import ThreadSettings
@@ -38,9 +38,10 @@ class Editing(Wanted):
 
 
 class Chats:
-    def __init__(self, ports: Ports, titles: Titles) -> None:
+    def __init__(self, ports: Ports, titles: Titles, clock: Clock) -> None:
         self._ports = ports
         self._titles = titles
+        self._clock = clock
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -90,7 +91,7 @@ class Chats:
         reports, status = self._ports.reports, await self._ports.status()
         thread = await reports.find_thread(place(request.match_info["chat"]))
         info = None if thread is None else await reports.thread(thread)
-        settings = ThreadSettings() if info is None else info.settings
+        settings = ThreadSettings() if info is None else info.settings.at(self._clock())
         began = [] if info is None else await reports.history(info.thread, limit=1)
         spent = [] if info is None or not began else await reports.thread_usage(info.thread, since=first_day(began))
         micro_usd, unpriced = known_cost(spent)

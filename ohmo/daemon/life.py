@@ -108,6 +108,7 @@ def _lives(house: House, config: Config) -> list[tuple[str, Callable[[], Awaitab
         ("allocator", lambda: give_back(trimming())),
         ("orphans", bury),
         ("expiry", lambda: expiry(house.store, house.expire, house.seams.clock)),
+        ("full_auto", house.full_auto.run),
         ("upkeep", lambda: let_go(config, house.store, house.seams.clock.before)),
         ("backups", lambda: keep_backups(config, house.notices, house.seams.clock)),
         *([] if config.safe else [("cron", house.clockwork.scheduler.run)]),

@@ -182,7 +182,7 @@ class Intake:
             )
             return
         info = await self._parts.desk.thread(accepted.thread)
-        settings = info.settings if info is not None else ThreadSettings()
+        settings = info.settings.at(parts.clock()) if info is not None else ThreadSettings()
         order = Order(accepted.thread, said.address, said.person.id, standing, parsed[1], settings, said)
         effect = await command.run(order, self._parts.desk)
         match command.heeded(effect, parsed[1]):
@@ -191,7 +191,7 @@ class Intake:
             case Choose(text, chosen):
                 posts = [self._parts.notice(said.address, text)]
                 await self._parts.store.end_arrival(accepted.thread, accepted.seq, "answered", "", posts, settings=chosen)
-                self._parts.chose(accepted.thread, chosen.busy)
+                self._parts.chose(accepted.thread, chosen)
             case Stop(text, fresh):
                 await self._stop(accepted, said, text, fresh=fresh)
             case RunNow(lapsed):

@@ -9,7 +9,7 @@ from channels.record import record
 from ohmo.commands.contract import Command, Desk
 from ohmo.contracts.arrivals import Terms, Wake
 from ohmo.contracts.inwriter import Rest, no_rest
-from ohmo.contracts.store import Accepted, Card, Ending, PostRow, Store
+from ohmo.contracts.store import Accepted, Card, Ending, PostRow, Store, ThreadSettings
 from ohmo.failpoints import Failpoint
 from ohmo.gateway.access import Access
 from ohmo.gateway.away import Away
@@ -18,7 +18,6 @@ from ohmo.gateway.questions import Shown
 from ohmo.gateway.queueing import Queueing
 from ohmo.gateway.whispers import Whispers
 from ohmo.ids import NewId
-from ohmo.sessions.parts import Busy
 
 # By a job's thread, person and name; and the account of that person. None: there is no such job any more.
 JobTerms = Callable[[Address, str, str], Awaitable[tuple[Terms, str] | None]]
@@ -31,7 +30,7 @@ async def _no_cards() -> Sequence[Shown]:
 @record
 class IntakeParts:
     """``stopped`` is told that what was said in a thread has been ended; ``arrived`` that a running thread got a message, and whether its turn shall
-    read it now; ``chose`` what later messages do there; ``acknowledge`` answers the platform's button press; ``drafted`` knows how far a draft has
+    read it now; ``chose`` what holds there from now on; ``acknowledge`` answers the platform's button press; ``drafted`` knows how far a draft has
     grown, so that stopping it takes nothing away that was read; ``rest`` knows what a turn in a
     thread was saying, which is shown with that note; ``publish`` takes new requests of the house's own, None: there are none; ``cards``: questions of jobs and
     webhooks, with their cards."""
@@ -54,7 +53,7 @@ class IntakeParts:
     publish: Callable[[Wake], Awaitable[Accepted]] | None = None
     restart: Callable[[], None] = lambda: None
     rest: Callable[[str, str], Rest] = lambda _, __: no_rest
-    chose: Callable[[str, Busy | None], None] = lambda _, __: None
+    chose: Callable[[str, ThreadSettings], None] = lambda _, __: None
     terms: JobTerms | None = None
     cards: Callable[[], Awaitable[Sequence[Shown]]] = _no_cards
 

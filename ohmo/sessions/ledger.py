@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from channels.contract import Outbound
+from channels.contract import Clock, Outbound
 from ohmo.contracts.agent import OpenCall
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.errors import TooLong
@@ -31,8 +31,9 @@ class TurnLedger:
 
     A final answer is not written by itself: ``unwritten`` goes into the transaction that ends the turn, with its post."""
 
-    def __init__(self, store: Store, run: Run, *, step: ToStep, new_id: NewId) -> None:
+    def __init__(self, store: Store, run: Run, *, step: ToStep, new_id: NewId, clock: Clock) -> None:
         self._store, self._run, self._step, self._new_id = store, run, step, new_id
+        self._clock = clock
         self._claim, self._turn, self._transcript, self._plan = run.claim, run.turn, run.transcript, run.plan
         self._again = allowed_before(run.work)
         self._final: ModelStep | None = None
@@ -131,8 +132,8 @@ class TurnLedger:
     def call_context(self, call: ToolCall, progress: Callable[[str], None]) -> CallContext:
         plan, claim = self._plan, self._claim
         return CallContext(
-            turn=self._turn, call=call.id, thread=claim.thread, person=plan.person, cwd=plan.cwd, deadline=self._run.deadline, mode=plan.mode,
-            role=plan.role, session=f"{claim.thread}.{claim.session_seq}", progress=progress,
+            turn=self._turn, call=call.id, thread=claim.thread, person=plan.person, cwd=plan.cwd, deadline=self._run.deadline,
+            mode=plan.mode_at(self._clock()), role=plan.role, session=f"{claim.thread}.{claim.session_seq}", progress=progress,
             rules=plan.rules, secrets=plan.secrets, tools=plan.tools,
             hidden=frozenset(tool.name for tool in plan.deferred if tool.name not in self._transcript.found),
         )  # fmt: skip

@@ -30,6 +30,12 @@ class TurnPlan:
     rules: tuple[str, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     until: datetime | None = None  # it may start and ask until then; None: as every turn
+    free_until: datetime | None = None  # when ``full_auto`` ends and ``mode_after`` holds, also within the turn
+    mode_after: Literal["default", "plan", "full_auto"] = "default"
+
+    def mode_at(self, now: datetime) -> Literal["default", "plan", "full_auto"]:
+        """What holds for a call that is made now."""
+        return self.mode if self.free_until is None or now < self.free_until else self.mode_after
 
     @property
     def core(self) -> tuple[ToolSpec, ...]:

@@ -97,7 +97,7 @@ class Session:
             return None
         parts.emit(self.claim.thread, _started(work, plan.person))
         run = Run(self.claim, work, transcript, plan, deadline=asyncio.get_running_loop().time() + parts.turn_timeout, helm=self.helm)
-        ledger = TurnLedger(parts.store, run, step=parts.step, new_id=parts.new_id)
+        ledger = TurnLedger(parts.store, run, step=parts.step, new_id=parts.new_id, clock=parts.clock)
         await self._begin_again(run)
         outcome = self._stood(run, await self._before(run) or await self._drive(run, ledger))
         await self._leave(run, ledger, outcome)

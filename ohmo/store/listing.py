@@ -41,6 +41,11 @@ def threads(at: Moment, limit: int, channel: str | None, after: Spot | None, she
     return [thread_info(row, at.now) for row in rows]
 
 
+def free_threads(at: Moment) -> Op[list[ThreadInfo]]:
+    rows = yield f"""{THREAD} WHERE t.settings LIKE '%"free_until":%' ORDER BY t.thread""", ()
+    return [info for row in rows if (info := thread_info(row, at.now)).settings.mode == "full_auto"]
+
+
 def inbox(state: str | None, limit: int, after: Spot | None) -> Op[list[ArrivalInfo]]:
     """``state``: a state or an ending."""
     rows: list[Row] = []

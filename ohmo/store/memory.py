@@ -16,6 +16,7 @@ from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, Lapsed
 from ohmo.contracts.tool import Verdict
 from ohmo.contracts.turns import Shelf, ThreadSettings
 from ohmo.store.approvals import lapsed_in
+from ohmo.store.memory_choices import ModelChoices
 from ohmo.store.memory_spending import ModelSpending
 from ohmo.store.memory_tables import Letter, Question, Thread
 from ohmo.store.memory_turns import ModelTurns
@@ -221,16 +222,8 @@ class ModelOutbox(ModelApprovals):
         return True
 
 
-class MemoryStore(ModelOutbox, ModelSpending):
+class MemoryStore(ModelOutbox, ModelSpending, ModelChoices):
     """Implements ``Store`` and ``Reports``. One process, nothing is kept."""
-
-    async def choose(self, thread: str, settings: ThreadSettings) -> bool:
-        if (row := self.tables.threads.get(thread)) is None:
-            return False
-        with self.transaction():
-            self.change(thread, settings=settings.over(row.settings))
-            self.anything()
-        return True
 
     async def forget(self, thread: str) -> bool:
         row, tables = self.tables.threads.get(thread), self.tables
@@ -340,6 +333,10 @@ class MemoryStore(ModelOutbox, ModelSpending):
         rows = [t for t in rows if shelf in (None, t.settings.shelf or "open")]
         infos = sorted((self._thread_info(t) for t in rows), key=_place)
         return [info for info in infos if after is None or _place(info) > _order(after)][:limit]
+
+    async def free_threads(self) -> list[ThreadInfo]:
+        rows = [t for t in self.tables.threads.values() if t.settings.mode == "full_auto" and t.settings.free_until is not None]
+        return sorted((self._thread_info(t) for t in rows), key=lambda info: info.thread)
 
     async def thread(self, thread: str) -> ThreadInfo | None:
         row = self.tables.threads.get(thread)

@@ -44,6 +44,9 @@ class SqlReports:
     ) -> list[ThreadInfo]:
         return await self._reader.read(lambda at: listing.threads(at, limit, channel, after, shelf), slow=True)
 
+    async def free_threads(self) -> list[ThreadInfo]:
+        return await self._reader.read(listing.free_threads, slow=True)
+
     async def thread(self, thread: str) -> ThreadInfo | None:
         return await self._reader.read(lambda at: reports.thread(at, thread))
 

@@ -151,6 +151,9 @@ class SqlStore(SqlReports, SqlJobs):
     async def choose(self, thread: str, settings: ThreadSettings) -> bool:
         return await self._driver.write(lambda at: threads.choose(at, thread, settings), thread)
 
+    async def end_free(self, thread: str, until: datetime) -> bool:
+        return await self._driver.write(lambda at: threads.end_free(at, thread, until), thread)
+
     async def forget(self, thread: str) -> bool:
         return await self._driver.write(lambda at: threads.forget(at, thread), thread)
 

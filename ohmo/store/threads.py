@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.store import Claim, ThreadSettings
@@ -91,6 +93,17 @@ def choose(at: Moment, thread: str, settings: ThreadSettings) -> Op[bool]:
         return False
     chosen = settings.over(read_settings(rows[0][0]))
     yield "UPDATE threads SET settings = ? WHERE thread = ?", (write_settings(chosen), thread)
+    at.changed(thread)
+    return True
+
+
+def end_free(at: Moment, thread: str, until: datetime) -> Op[bool]:
+    rows = yield "UPDATE threads SET settings = settings WHERE thread = ? RETURNING settings", (thread,)  # locks the row
+    chosen = read_settings(rows[0][0]) if rows else ThreadSettings()
+    if chosen.free_until != until:
+        raise Undo(False)
+    settings = replace(chosen, mode=None, free_until=None)
+    yield "UPDATE threads SET settings = ? WHERE thread = ?", (write_settings(settings), thread)
     at.changed(thread)
     return True
 

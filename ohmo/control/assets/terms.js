@@ -5,7 +5,7 @@ import { cost, count } from "./pieces.js";
 import { node } from "./transcript.js";
 import { call } from "./wire.js";
 
-const MODES = [["default", "Asks", "asks before it changes anything"], ["plan", "Plan only", "changes nothing"], ["full_auto", "Full auto", "asks about nothing"]];
+const MODES = [["default", "Asks", "asks before it changes anything"], ["plan", "Plan only", "changes nothing"], ["full_auto --i-know", "Full auto", "asks about nothing for 8 hours; no sandbox holds it"]];
 
 export class Terms {
   /** `box`: where they stand; `form`: marked while nothing is asked; `say(line)`: a command of the person. */
@@ -54,7 +54,7 @@ export class Terms {
 
   draw() {
     const { model, mode, micro_usd, unpriced, tokens } = this.held;
-    const words = MODES.find(([name]) => name === mode)?.[1] ?? mode;
+    const words = MODES.find(([name]) => name.split(" ")[0] === mode)?.[1] ?? mode;
     this.label(this.mode, words);
     this.label(this.model, model);
     this.model.disabled = this.held.models.length < 2;

@@ -194,6 +194,20 @@ async def test_the_message_box_says_model_mode_and_cost(model: ModelServer, page
     await expect(terms.get_by_role("button", name="Mode: Asks")).to_be_visible()
 
 
+async def test_full_auto_is_chosen_with_open_eyes_and_seen(model: ModelServer, page: Page, daemon: Daemon) -> None:
+    terms = page.locator("#terms")
+    await send(page, "hello")
+    await expect(terms.locator(".cost-now")).to_be_visible()
+    await terms.get_by_role("button", name="Mode: Asks").click()
+    await page.get_by_role("menuitem", name="no sandbox holds it").click()
+    await expect(terms.get_by_role("button", name="Mode: Full auto")).to_be_visible()
+    await expect(page.locator("#transcript")).to_contain_text("nothing is asked in this conversation until")
+    model.next(Turn(text="I write.", calls=(Call("Write", {"file_path": "x.txt", "content": "x"}),)), Turn(text="Written."))
+    await send(page, "write a file")
+    await expect(page.locator("#transcript .agent .md").last).to_have_text("Written.")
+    assert (daemon.workspace / "x.txt").exists()
+
+
 async def test_what_waits_its_turn_is_shown_so_taken_back_or_read_now(model: ModelServer, page: Page) -> None:
     held = Turn(text="one two three", hold=3)
     model.next(held)

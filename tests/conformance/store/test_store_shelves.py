@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from store_words import CHAT, MESSAGE, OTHER, Scene, model, row, said
 
 from ohmo.contracts.store import End, Hint, ThreadSettings
@@ -24,6 +26,21 @@ async def test_conversations_are_listed_by_where_they_were_put(scene: Scene) -> 
     assert await scene.store.choose(here.thread, ThreadSettings(shelf="open"))
     assert {one.thread for one in await scene.store.threads(shelf="open")} == {here.thread, there.thread}
     assert not await scene.store.choose("nowhere", ThreadSettings(shelf="open"))
+
+
+async def test_full_auto_is_found_by_its_end_and_taken_back_unless_another_was_chosen_meanwhile(scene: Scene) -> None:
+    (here, there) = await scene.hear(said("a"), said("b", at=OTHER))
+    soon, late = scene.clock() + timedelta(hours=1), scene.clock() + timedelta(hours=2)
+    assert await scene.store.choose(here.thread, ThreadSettings(title='"free_until":', mode="full_auto", free_until=soon))
+    assert await scene.store.choose(there.thread, ThreadSettings(title='"free_until":', mode="full_auto"))
+    assert [(one.thread, one.settings.free_until) for one in await scene.store.free_threads()] == [(here.thread, soon)]
+    assert not await scene.store.end_free(here.thread, late)
+    assert not await scene.store.end_free("nowhere", soon)
+    assert await scene.store.end_free(here.thread, soon)
+    info = await scene.store.thread(here.thread)
+    assert info is not None
+    assert info.settings == ThreadSettings(title='"free_until":')
+    assert await scene.store.free_threads() == []
 
 
 async def test_a_deleted_conversation_leaves_nothing_that_was_said_and_its_numbers_go_on(scene: Scene) -> None:

@@ -28,7 +28,7 @@ class Scene:
         self.store = MemoryStore(clock=lambda: NOW)
         questions = OpenQuestions(self.store)
         rules = Access(lambda _, __: Policy(), Roles({}), is_command=lambda _: False, open_question=questions.at)
-        self.desk = HouseDesk(self.store, self.store, status, lambda _: None, commands(), questions, rules)
+        self.desk = HouseDesk(self.store, self.store, status, lambda _: None, commands(), questions, rules, lambda: NOW)
         self.new_id = IdSource()
 
     async def hears(self, text: str, at: Address = HERE) -> tuple[str, int]:

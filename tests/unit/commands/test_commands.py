@@ -131,6 +131,12 @@ class Desk:
     def running_turn(self, thread: str) -> str | None:
         return self.turn
 
+    def free_until(self) -> tuple[datetime, str]:
+        return NOW, "nine"
+
+    def when(self, at: datetime) -> str:
+        return "nine"
+
     def commands(self) -> tuple[Command, ...]:
         return tuple(KNOWN.values())
 
@@ -250,8 +256,13 @@ async def test_a_busy_mode_leaves_the_other_choices_alone(busy: str) -> None:
     [
         ("user", "plan", "plan"),
         ("user", "DEFAULT", "default"),
-        ("owner", "full-auto", "full_auto"),
-        ("admin", "full_auto", None),
+        ("owner", "full-auto", None),
+        ("owner", "full-auto --i-know", "full_auto"),
+        ("owner", "full_auto —i-know", "full_auto"),
+        ("owner", "Full_Auto -I-Know", "full_auto"),
+        ("owner", "full_auto i know", "full_auto"),
+        ("owner", "full_auto, i know it is dangerous", None),
+        ("admin", "full_auto --i-know", None),
         ("user", "fast", None),
         ("user", "", None),
     ],
@@ -259,6 +270,7 @@ async def test_a_busy_mode_leaves_the_other_choices_alone(busy: str) -> None:
 async def test_modes(standing: Standing, argument: str, mode: str | None) -> None:
     effect = await run(f"/mode {argument}", standing=standing)
     assert isinstance(effect, Reply) if mode is None else effect.settings.mode == mode
+    assert isinstance(effect, Reply) or effect.settings.free_until == (NOW if mode == "full_auto" else None)
 
 
 @pytest.mark.parametrize(

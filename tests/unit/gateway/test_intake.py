@@ -83,7 +83,7 @@ class House:
         async def status() -> HouseStatus:
             return HouseStatus(True, "1", BIRTH, "offline", "none", {}, {}, {}, None, 0, 0, {}, {})
 
-        desk = HouseDesk(self.store, self.store, status, lambda _: None, KNOWN, self.questions, self.access)
+        desk = HouseDesk(self.store, self.store, status, lambda _: None, KNOWN, self.questions, self.access, self.clock)
         return IntakeParts(
             self.store, self.access, KNOWN, desk, stopped,
             lambda thread, now: self.arrived.append(f"{thread} now" if now else thread), acknowledge, self.new_id, self.clock, self.hits.append,
@@ -316,7 +316,7 @@ async def test_a_busy_mode_is_the_threads_own(house: House, busy: str) -> None:
 
 @pytest.mark.parametrize(("person", "mode"), [("ada", None), ("ned", None), ("olga", "full_auto")])
 async def test_only_the_owner_lets_tools_run_freely(house: House, person: str, mode: str | None) -> None:
-    info = await house.said("/mode full-auto", person=person, at=place(f"dm:{person}"))
+    info = await house.said("/mode full-auto --i-know", person=person, at=place(f"dm:{person}"))
     thread = await house.store.thread(info.thread)
     assert thread is not None
     assert thread.settings.mode == mode

@@ -1,0 +1,28 @@
+"""The model's threads: what was chosen for one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from ohmo.contracts.store import ThreadSettings
+from ohmo.store.memory_tables import Model
+
+
+class ModelChoices(Model):
+    async def choose(self, thread: str, settings: ThreadSettings) -> bool:
+        if (row := self.tables.threads.get(thread)) is None:
+            return False
+        with self.transaction():
+            self.change(thread, settings=settings.over(row.settings))
+            self.anything()
+        return True
+
+    async def end_free(self, thread: str, until: datetime) -> bool:
+        row = self.tables.threads.get(thread)
+        if row is None or row.settings.free_until != until:
+            return False
+        with self.transaction():
+            self.change(thread, settings=replace(row.settings, mode=None, free_until=None))
+            self.anything()
+        return True
