@@ -7,7 +7,7 @@ from ohmo.config.source import Path, Problem, Source
 
 UNCAGED = (
     "full lets everything run unasked inside a sandbox, which comes in a later version; write balanced, "
-    "or mode: full_auto if it may run unasked without one"
+    "and mode: full_auto if everything may run unasked without one"
 )
 
 
@@ -34,7 +34,6 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
         if budget.usd is not None or budget.tokens is not None:
             asked.append((("budgets", name), "a budget"))
     found = [source.problem(path, f"{what} comes in a later version; remove this") for path, what in asked]
-    rules = written.permissions
-    if rules.preset == "full" and "mode" not in rules.model_fields_set:
+    if written.permissions.preset == "full":
         found.append(source.problem(("permissions", "preset"), UNCAGED))
     return found

@@ -123,16 +123,24 @@ def test_a_wrong_configuration_is_code_78_and_a_line_for_each_problem(home: Path
         ),
         ("sandbox: {network: on}", "config.yaml:1: sandbox.network: a sandbox comes in a later version; remove this"),
         ("permissions: {preset: full}", "config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox"),
+        (
+            "permissions: {preset: full, mode: full_auto}",
+            "config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox",
+        ),
+        ("sandbox: {backend: landlock}", "config.yaml:1: sandbox.backend: a sandbox comes in a later version; remove this"),
+        ("sandbox: {memory: 1GiB}", "config.yaml:1: sandbox.memory: a sandbox comes in a later version; remove this"),
+        ("profiles: {default: {weak_model_hints: true}}", "config.yaml:1: profiles.default.weak_model_hints: a set of hints"),
         ("store: {url: 'postgresql://h/d'}", "config.yaml:1: store.url: a daemon on PostgreSQL comes in a later version"),
     ],
 )
 def test_what_only_the_start_finds_out_is_one_line_too(home: Path, text: str, line: str) -> None:
     (home / "config.yaml").write_text(text, encoding="utf-8")
     (home / "config.yaml").chmod(0o600)
-    said = ohmo(home, "run", OHMO__CONTROL__LISTEN="null")
-    assert said.returncode == 78
-    assert said.stderr.startswith(line)
-    assert said.stderr.count("\n") == 1
+    for command in (("run",), ("config", "check")) if line.startswith("config.yaml") else (("run",),):
+        said = ohmo(home, *command, OHMO__CONTROL__LISTEN="null")
+        assert said.returncode == 78
+        assert said.stderr.startswith(line)
+        assert said.stderr.count("\n") == 1
 
 
 def test_a_variable_is_blamed_for_the_section_it_makes_and_no_provider_is_offered_that_there_is_not(home: Path) -> None:

@@ -221,7 +221,8 @@ def test_a_preset_that_needs_a_sandbox_is_refused_while_there_is_none(home: Path
     (line,) = problems(home, "permissions: {preset: full}\n")
     assert line.startswith("config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox")
     assert "mode: full_auto" in line
-    assert loaded(home, "permissions: {preset: full, mode: full_auto}\n").permissions.mode == "full_auto"
+    assert problems(home, "permissions: {preset: full, mode: full_auto}\n") == [line]
+    assert loaded(home, "permissions: {mode: full_auto}\n").permissions.mode == "full_auto"
 
 
 def test_a_rule_for_a_tool_that_does_not_exist_would_guard_nothing_so_it_is_refused(home: Path) -> None:
@@ -233,7 +234,7 @@ def test_a_rule_for_a_tool_that_does_not_exist_would_guard_nothing_so_it_is_refu
 
 
 def test_presets_fill_what_was_not_written(home: Path) -> None:
-    assert loaded(home, "permissions: {preset: full, mode: plan}\n").permissions.mode == "plan"
+    assert loaded(home, "permissions: {preset: safe, mode: plan}\n").permissions.mode == "plan"
     assert loaded(home, "").permissions.allow == ()
     safe = loaded(home, "permissions: {preset: safe, allow: ['WebFetch(domain:example.org)']}\n").permissions
     assert safe.ask == ("WebSearch",)
