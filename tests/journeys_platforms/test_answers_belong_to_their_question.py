@@ -48,6 +48,7 @@ def _is_of(event: dict[str, Any], message: str) -> bool:
 
 
 @pytest.mark.parametrize(("on", "streaming"), GROUPS)
+@pytest.mark.person("group")
 async def test_in_a_group_each_answer_replies_to_what_it_answers_and_rings_who_asked(stage: Stage, on: str, streaming: str | None) -> None:
     async with stage(on, **({on: {"streaming": streaming}} if streaming is not None else {})) as scene:
         await scene.daemon.start()

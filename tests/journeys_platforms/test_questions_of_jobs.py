@@ -64,6 +64,7 @@ async def closed(scene: Scene, on: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("on", PLATFORMS)
+@pytest.mark.person("allow", "deny", "always")
 async def test_what_a_job_asks_is_allowed_refused_and_allowed_for_good_in_words(stage: Stage, work: Path, on: str) -> None:
     counter = work / "counter"
     async with stage(on) as scene:
@@ -131,6 +132,7 @@ async def replies(scene: Scene, on: str, card: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("on", PLATFORMS)
+@pytest.mark.person("choose", "words")
 async def test_what_a_job_wants_to_know_is_answered_by_a_choice_or_in_reply_and_nothing_else_is(stage: Stage, on: str) -> None:
     async with stage(on) as scene:
         await with_job(scene, on, "m-1-cafe0001 #ask{Which branch?|Main|Next}")

@@ -30,6 +30,7 @@ async def whole(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("on", ["telegram", "discord", "slack", "feishu", "web"])
+@pytest.mark.person("retry")
 async def test_a_failure_is_tried_again_by_its_button(stage: Stage, on: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()
@@ -45,6 +46,7 @@ async def test_a_failure_is_tried_again_by_its_button(stage: Stage, on: str) -> 
 
 
 @pytest.mark.parametrize("on", ["telegram", "matrix"])
+@pytest.mark.person("retry")
 async def test_a_failure_is_tried_again_by_a_word(stage: Stage, on: str) -> None:
     async with stage(on) as scene:
         await scene.daemon.start()

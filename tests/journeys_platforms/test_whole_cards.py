@@ -102,6 +102,7 @@ async def test_a_long_command_is_shown_to_its_last_letter_before_anybody_can_all
 
 
 @pytest.mark.parametrize("on", PLATFORMS)
+@pytest.mark.person("whole", on="terminal")
 async def test_what_is_too_long_for_a_chat_is_allowed_where_it_can_be_read_and_nowhere_else(stage: Stage, work: Path, on: str) -> None:
     run = f"echo x >> {work / 'counter'}"
     async with stage(on) as scene:

@@ -36,6 +36,7 @@ BROKEN_WORDS = """() => {
 }"""
 
 
+@pytest.mark.person("attach", on="page")
 async def test_several_files_picked_at_once_all_go_along(model: ModelServer, page: Page, tmp_path: Path) -> None:
     names = ["one.txt", "two.txt", "three.txt", "four.txt"]
     for name in names:
@@ -176,6 +177,7 @@ async def test_a_message_is_copied_asked_again_edited_and_the_whole_exported(mod
     assert places == sorted(places)
 
 
+@pytest.mark.person("model", on="page")
 async def test_the_message_box_says_model_mode_and_cost(model: ModelServer, page: Page) -> None:
     terms = page.locator("#terms")
     await expect(terms.get_by_role("button", name="Model: claude-sonnet-4-5")).to_be_visible()
@@ -208,6 +210,7 @@ async def test_full_auto_is_chosen_with_open_eyes_and_seen(model: ModelServer, p
     assert (daemon.workspace / "x.txt").exists()
 
 
+@pytest.mark.person("more", "edit", on="page")
 async def test_what_waits_its_turn_is_shown_so_taken_back_or_read_now(model: ModelServer, page: Page) -> None:
     held = Turn(text="one two three", hold=3)
     model.next(held)

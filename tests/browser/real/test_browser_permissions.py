@@ -20,6 +20,7 @@ pytestmark = [
 LABELS = ("Allow once", "Allow for this session", "Always allow", "Allow all edits in this workspace")
 
 
+@pytest.mark.person("allow", "always", on="page")
 async def test_every_button_runs_the_call_and_what_it_left_behind_can_be_revoked(daemon: Daemon, model: ModelServer, page: Page) -> None:
     for number, label in enumerate(LABELS):
         file = daemon.workspace / f"{number}.txt"

@@ -24,6 +24,7 @@ async def stands(page: Page) -> int:
     return (await page.inner_text("body")).count(WHY)
 
 
+@pytest.mark.person("retry", on="page")
 async def test_a_failure_stands_once_before_and_after_a_reload_and_is_tried_again(page: Page, model: ModelServer) -> None:
     model.next(Turn(status=400, kind="invalid_request_error", message=WHY))
     await page.evaluate(
