@@ -57,6 +57,8 @@ NOT_THERE = {  # cells that cannot be met, with the reason
     ("group", "terminal"): CANNOT["groups"]["console"],
     ("edit", "terminal"): CANNOT["edits"]["console"],
     ("edit", "feishu"): "Feishu tells nobody of an edit",
+    ("attach", "terminal"): "whoever is at the machine names the file by its path",
+    ("receive", "terminal"): "what was made lies on the same machine, where its path leads",
     ("pair", "page"): "whoever has the link is in",
     ("pair", "terminal"): "whoever is at the machine is in",
     **{("go on", on): "a chat is one conversation" for on in CHATS},

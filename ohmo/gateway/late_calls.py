@@ -53,7 +53,9 @@ class LateCalls:
         name, call = " ".join((said.person.name or said.person.id).split())[:100], lapsed.call
         prompt = RUN_NOW.format(name=name) if call is not None else ANSWER_NOW.format(name=name, detail=asked.ask.question.detail)
         key, place, digest, by = f"again:{asked.ask.id}", asked.address, asked.ask.question.digest, said.person.id
-        if place.channel == "house" and call is not None:
+        indoors = place.channel == "house"
+        job = place.chat.startswith(("cron:", "hook:"))  # else somebody sits there, at the keyboard
+        if indoors and job and call is not None:
             found = await parts.terms(place, asked.person, lapsed.job) if parts.terms is not None else None
             if found is None:
                 return None
@@ -68,6 +70,6 @@ class LateCalls:
         again = Again(call.name if call is not None else "", call.arguments if call is not None else {}, digest, by, standing)
         info = await parts.desk.thread(asked.thread)
         return Wake(
-            key=key, origin="again", place=place, deliver=place, person=asked.person, prompt=prompt, at=parts.clock(), account=place.account,
-            mind=info.person_scope if info is not None else "", again=again,
+            key=key, origin="again", place=place, deliver=None if indoors else place, person=asked.person, prompt=prompt, at=parts.clock(),
+            account=place.account, mind=info.person_scope if info is not None else "", again=again,
         )  # fmt: skip

@@ -170,6 +170,7 @@ async def test_every_answer_runs_the_call_wherever_it_was_given(stage: Stage, wo
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.person("always", on="terminal")
 async def test_an_answer_typed_into_a_conversation_at_the_keyboard_runs_the_call(stage: Stage, work: Path, wire: str) -> None:
     async with stage(wire=wire) as scene:
         await scene.daemon.start()

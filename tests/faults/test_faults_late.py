@@ -41,7 +41,7 @@ async def lapses(scene: Scene, on: str) -> None:
 
 
 @pytest.mark.needs("synapse")
-@pytest.mark.person("late", on="chats")
+@pytest.mark.person("late", on=("page", "telegram", "slack", "discord", "feishu", "matrix"))
 async def test_on_every_platform_a_question_that_is_over_offers_to_run_it_now(stage: Stage, work: Path) -> None:
     async with stage(*PLATFORMS, permissions={"approval_timeout": "1s"}) as scene:
         await scene.daemon.start()

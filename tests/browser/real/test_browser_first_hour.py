@@ -10,7 +10,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.real.daemon import Daemon
-from tests.browser.real.test_browser_on_the_real_house import send
+from tests.browser.real.test_browser_on_the_real_house import WORDS, send
+from tests.faults.directed_model import behind
 from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer
 
@@ -263,6 +264,48 @@ async def test_a_card_shows_the_change_the_command_once_and_its_deadline(daemon:
     await expect(card).to_contain_text("\\u200b")
     await expect(card.locator("figure")).to_have_count(0)
     await card.get_by_role("button", name="Deny").click()
+
+
+@pytest.mark.person("new", on="page")
+async def test_a_new_conversation_begins_while_something_runs(model: ModelServer, page: Page) -> None:
+    model.next(Turn(text=WORDS, chunks=30, stall=8))
+    await send(page, "the secret is green")
+    await expect(page.locator("#now .streaming")).to_contain_text("word2")
+    await send(page, "/new")
+    await expect(page.locator("#transcript")).to_contain_text("A new conversation begins here")
+    await expect(page.locator("#stop")).to_be_hidden()
+    await send(page, "and now?")
+    await expect(page.locator("#transcript .agent").last).to_contain_text("echo: and now?")
+    assert "the secret is green" not in str(model.asked[-1].body)
+
+
+@pytest.mark.person("whole", on="page")
+async def test_a_long_command_is_shown_to_its_last_line_before_anybody_can_allow_it(model: ModelServer, page: Page, daemon: Daemon) -> None:
+    command = behind(500, "touch done.txt")
+    model.next(Turn(text="I run it.", calls=(Call("Bash", {"command": command}),)), Turn(text="ran"))
+    await send(page, "run it")
+    card = page.locator(".card.agent:not(.closed)")
+    await expect(card.get_by_role("button", name="Allow once")).to_be_visible()
+    for opener in await card.get_by_role("button", name=re.compile("^Show")).all():
+        await opener.click()
+    shown = await card.inner_text()
+    assert all(line.strip() in shown for line in command.split("\n"))
+    await card.get_by_role("button", name="Allow once").click()
+    await expect(page.locator("#transcript .agent .md").last).to_have_text("ran")
+    assert (daemon.workspace / "done.txt").exists()
+
+
+@pytest.mark.person("receive", on="page")
+async def test_a_file_that_was_made_is_shown_and_can_be_opened(model: ModelServer, page: Page, daemon: Daemon) -> None:
+    (daemon.workspace / "notes.txt").write_text("the kettle is on the left")
+    call = Call("Brief", {"message": "here it is", "attachments": ["notes.txt"]})
+    model.next(Turn(calls=(call,)), Turn(text="Shown."))
+    await send(page, "show me the notes")
+    await expect(page.locator("#transcript")).to_contain_text("here it is")
+    await expect(page.locator("#transcript .agent .md").last).to_have_text("Shown.")
+    link = page.locator("#transcript a", has_text="notes.txt")
+    text = await page.evaluate("(url) => fetch(url).then((answer) => answer.text())", await link.get_attribute("href"))
+    assert text == "the kettle is on the left"
 
 
 async def test_the_browser_tells_that_something_waits_when_nobody_looks(model: ModelServer, page: Page) -> None:
