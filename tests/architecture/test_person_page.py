@@ -9,6 +9,10 @@ def test_the_page_is_what_the_tests_claim() -> None:
     assert PAGE.read_text() == page(collected()), "python -m tests.person writes the page anew"
 
 
+def test_no_cell_is_empty() -> None:
+    assert [line for line in PAGE.read_text().splitlines() if line.startswith("|") and "**gap**" in line] == []
+
+
 def test_a_cell_nobody_shows_is_a_gap_and_one_that_cannot_be_has_its_reason() -> None:
     text = page({"tests/faults/test_x.py::test_a[1]": [["stop", "page"]], "tests/faults/test_x.py::test_a[2]": [["stop", "page"]]})
     assert "| stops what runs | 2 | **gap** |" in text
