@@ -13,8 +13,8 @@ from channels.contract import Address
 from channels.record import record
 from ohmo.assembly.rulebooks import policy_of, sensitive_of
 from ohmo.assembly.seams import Seams
-from ohmo.config.load import Config, key_is_optional
-from ohmo.config.models import Pricing, Profile
+from ohmo.config.load import Config
+from ohmo.config.models import Pricing
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.store import Grant
 from ohmo.contracts.tool import Tool
@@ -27,7 +27,7 @@ from ohmo.logs.redaction import Redactor
 from ohmo.permissions.gate import LayeredGate, Others, alone
 from ohmo.permissions.policy import Policy
 from ohmo.providers import build
-from ohmo.providers.cover import Endpoint
+from ohmo.providers.endpoints import endpoint_of
 from ohmo.providers.models import Price
 from ohmo.providers.offered import has, in_words
 from ohmo.tools.catalogue import load_tools, tool_specs
@@ -79,16 +79,6 @@ def environ_of(seams: Seams) -> dict[str, str]:
     own = Path(sys.executable).parent
     path = seams.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
     return {**seams.environ, "PATH": f"{path}:{own}" if (own / "ohmo").exists() and str(own) not in path.split(":") else path}
-
-
-def endpoint_of(name: str, profile: Profile, config: Config) -> Endpoint:
-    """A profile with its key looked up. Raises SecretMissing when the key is needed and not there."""
-    key = config.vault.find(profile.api_key) if key_is_optional(profile) else _revealed(profile, config)
-    return Endpoint(profile.provider, profile.models, profile.base_url, key, name)
-
-
-def _revealed(profile: Profile, config: Config) -> str | None:
-    return config.vault.reveal(profile.api_key) if profile.api_key is not None else None
 
 
 def build_agent(

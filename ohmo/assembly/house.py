@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import cast
 
+from channels.contract import Manifest
 from channels.record import record
 from ohmo.assembly.agent import AgentParts, build_agent, environ_of, no_such_model, own_home, redactor
 from ohmo.assembly.cgroup import memory_share
-from ohmo.assembly.channels import Wired, roles
+from ohmo.assembly.channels import Wired, manifests, roles
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
 from ohmo.assembly.desk import HouseDesk
 from ohmo.assembly.doors import HouseApprovals, HouseWatch, address_parser, publish_wake
@@ -31,12 +34,13 @@ from ohmo.assembly.webhooks import build_hooks
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import ORDER, Command, is_order
 from ohmo.config.load import Config
+from ohmo.contracts.setup import SetUp
 from ohmo.contracts.turns import ThreadSettings
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports
 from ohmo.control.server import Control, Place
 from ohmo.control.sockets import parse_listen
-from ohmo.discovery import scan
+from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access
 from ohmo.gateway.away import Away
 from ohmo.gateway.cards import lapsing
@@ -216,6 +220,12 @@ def _people(ground: Ground) -> HousePeople:
     return HousePeople(ground.store, ground.store, ground.access, ground.seams.clock, role, ground.bus.publish)
 
 
+def _setup(config: Config) -> SetUp:
+    """Imported late: few houses are set up twice. ``os.environ`` is what the process was given, without what .env adds."""
+    make = cast("Callable[[Config, Mapping[str, str], Mapping[str, Manifest]], SetUp]", load("ohmo.setup.desk:SetupDesk"))
+    return make(config, os.environ, manifests()[0])
+
+
 def _control(
     ground: Ground, board: Switchboard, truth: Truth, desk: HouseDesk, metrics: Metrics | None, replaying: Replaying,
     no_such: Callable[[str], Awaitable[str]],
@@ -228,7 +238,7 @@ def _control(
         approvals=HouseApprovals(store, granting, seams.new_id, seams.failpoint, clockwork.cards),
         people=_people(ground), repair=store, keeping=store, parse_address=parse,
         browser=ground.wired.browser, log=config.home.log, cron=clockwork.desk, hooks=build_hooks(config, seams, store, publish, parse),
-        replay=replaying, no_such_model=no_such,
+        replay=replaying, no_such_model=no_such, setup=partial(_setup, config),
     )  # fmt: skip
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = seams.environ.get("XDG_RUNTIME_DIR")

@@ -45,7 +45,7 @@ class Trial:
         return self._model_answers(config, surroundings) and self._channels_connect(surroundings)
 
     def _model_answers(self, config: Config, surroundings: Mapping[str, str]) -> bool:
-        from ohmo.doctor.trial import try_model
+        from ohmo.providers.trial import try_model
 
         found = asyncio.run(try_model(config, surroundings, config.profile_name, config.profile, limit=TRIAL))
         if found.offline:

@@ -86,17 +86,22 @@ class Config:
 
 
 def load(
-    path: Path | None = None, *, environ: Mapping[str, str], profile: str | None = None, manifests: Mapping[str, Manifest] | None = None
+    path: Path | None = None,
+    *,
+    environ: Mapping[str, str],
+    profile: str | None = None,
+    manifests: Mapping[str, Manifest] | None = None,
+    text: str | None = None,
 ) -> Config:
     """``path`` (``--config``), else ``$OHMO_CONFIG``, else ``$OHMO_HOME/config.yaml`` when it exists, else defaults. ``profile`` (``--profile``), else
     ``$OHMO_PROFILE``, else the file's. ``OHMO__SECTION__KEY`` variables win over the file. With ``manifests`` the platforms' own keys are
-    checked too, so that one error lists everything. Writes nothing.
+    checked too, so that one error lists everything. ``text``: what the file would say, instead of what it says. Writes nothing.
 
     Raises ConfigError: one line for each problem, ``config.yaml:LINE: key: what is wrong, what to do``."""
     home = find_home(environ)
     asked = path or (Path(environ["OHMO_CONFIG"]).expanduser() if environ.get("OHMO_CONFIG") else None)
-    file = asked or (home.config if _exists(home) else None)
-    source = _with_environment(_read(file) if file is not None else Source("defaults"), environ)
+    file = asked or (home.config if text is not None or _exists(home) else None)
+    source = _with_environment(_read(file, text) if file is not None else Source("defaults"), environ)
     vault = Vault(environ)
     problems = list(source.problems)
     expansion = _expansion(source, home, environ, problems)
@@ -193,9 +198,11 @@ def _exists(home: Home) -> bool:
         raise ConfigError(f"{home.root}: cannot be read ({error.strerror}); set OHMO_HOME to a folder you own") from error
 
 
-def _read(file: Path) -> Source:
+def _read(file: Path, text: str | None = None) -> Source:
+    if text is not None and not file.exists():
+        return parse(text, file.name)
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = file.read_text(encoding="utf-8-sig") if text is None else text
         mode = stat.S_IMODE(file.stat().st_mode)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: not UTF-8 text at byte {error.start}; save it as UTF-8") from error

@@ -25,6 +25,7 @@ from ohmo.control.misses import Misses
 from ohmo.control.page import Page
 from ohmo.control.peers import Peers
 from ohmo.control.reading import Reading
+from ohmo.control.setup import SetupRoutes
 from ohmo.control.stream import Streams
 from ohmo.control.titles import Titles
 
@@ -77,6 +78,7 @@ def _application(behind: Behind, callers: Callers) -> web.Application:
     application.add_routes(Logs(ports.log, lambda: live.closing, guard.lets_stay).routes())
     application.add_routes(Acting(ports, behind.new_id, behind.clock).routes())
     application.add_routes(GrantRoutes(ports.approvals).routes())
+    application.add_routes(SetupRoutes(ports.setup).routes() if ports.setup is not None else [])
     application.add_routes(HookRoutes(ports.hooks).routes() if ports.hooks is not None else [])
     application.add_routes(CronRoutes(ports.cron).routes() if ports.cron is not None else [])
     application.add_routes(Chat(ports.reports, ports.browser, ports.keeping).routes())

@@ -14,6 +14,7 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.events import Event
 from ohmo.contracts.questions import Remembered, Scope
 from ohmo.contracts.reports import Replay, Reports, ThreadInfo
+from ohmo.contracts.setup import SetUp
 from ohmo.contracts.status import HouseStatus
 from ohmo.contracts.store import Accepted, Asked, Hint, PersonRow, ThreadSettings
 from ohmo.cron.desk import CronDesk
@@ -72,7 +73,8 @@ class Keeping(Protocol):
 class Ports:
     """``publish_wake`` returns after the commit; with settings, they are the thread's before its turn starts. Raises Unavailable.
     ``parse_address`` reads ``CHANNEL:REST`` and raises ValueError with one line. ``browser``: None when the web channel is off.
-    ``log``: the file of JSON lines, when there is one. ``no_such_model``: one line about a model that is not there, empty for one that may be."""
+    ``log``: the file of JSON lines, when there is one. ``no_such_model``: one line about a model that is not there, empty for one that may be.
+    ``setup``: made when somebody first asks for it."""
 
     reports: Reports
     status: Callable[[], Awaitable[HouseStatus]]
@@ -89,3 +91,4 @@ class Ports:
     hooks: Hooks | None = None
     replay: Callable[[ThreadInfo], Awaitable[Replay]] | None = None
     no_such_model: Callable[[str], Awaitable[str]] | None = None
+    setup: Callable[[], SetUp] | None = None

@@ -56,7 +56,7 @@ def furnish(
         path.parent.mkdir(mode=0o700, exist_ok=True)
         done.append(_written(path, text, record))
     if answers.secrets:
-        done += _secrets(env_file(home), answers.secrets, imported)
+        done += put_secrets(env_file(home), answers.secrets, imported)
     record.save()
     return done
 
@@ -120,8 +120,9 @@ def _written(path: Path, text: str, record: _Record, *, anew: bool = True) -> Do
     return Done("kept", path, text)
 
 
-def _secrets(path: Path, secrets: Mapping[str, str], imported: Mapping[str, str]) -> list[Done]:
-    """Who names a secret now means it: its line is written anew, or appended. One that is only imported keeps the value that stands there."""
+def put_secrets(path: Path, secrets: Mapping[str, str], imported: Mapping[str, str] = MappingProxyType({})) -> list[Done]:
+    """Into ``.env``. Who names a secret now means it: its line is written anew, or appended. One that is only imported keeps the value that
+    stands there. Raises ConfigError: a value would be read as other variables."""
     there = read(path)
     for name, value in secrets.items():
         if not name.isidentifier() or len(f"{value}.".splitlines()) != 1 or "\0" in value:

@@ -69,9 +69,9 @@ FLOORS: dict[int, tuple[str, ...]] = {
     4: ("ohmo.engine", "ohmo.context"),
     5: ("ohmo.sessions", "ohmo.cron", "ohmo.swarm", "ohmo.harness"),
     6: ("ohmo.tools", "ohmo.commands", "ohmo.autopilot"),
-    7: ("ohmo.gateway", "ohmo.control", "ohmo.tui", "ohmo.service"),
+    7: ("ohmo.gateway", "ohmo.control", "ohmo.tui", "ohmo.service", "ohmo.setup"),
     8: ("ohmo.assembly",),
-    9: ("ohmo.daemon", "ohmo.worker", "ohmo.testing", "ohmo.doctor", "ohmo.setup"),
+    9: ("ohmo.daemon", "ohmo.worker", "ohmo.testing", "ohmo.doctor"),
     10: ("ohmo.cli", "ohmo.__main__"),
 }
 # Small trades of floor 2 that carry no state and that every higher room may use; they know nothing themselves.

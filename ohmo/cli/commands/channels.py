@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
-from typing import cast
 
 import click
 
-from channels.contract import Channel, Named, Options
 from ohmo.cli.client import NotRunning, connect
 from ohmo.cli.group import Group
 from ohmo.cli.show import Columns, ago, as_json_text, client_options, print_rows
-
-_PATIENCE = 30.0  # seconds for one try to connect
 
 
 @click.group("channels", cls=Group, help=__doc__)
@@ -50,9 +45,10 @@ def list_(as_json: bool, remote: str | None) -> None:
 @click.argument("name")
 def test(name: str) -> None:
     """Connect once with the credentials of config.yaml and say as whom; reads and sends nothing."""
+    from channels.errors import ChannelError
     from ohmo.cli.house import manifests, settings
     from ohmo.config.channels import open_channels
-    from ohmo.discovery import load
+    from ohmo.setup.connecting import connected_as
 
     known = manifests()
     found = [each for each in open_channels(settings().channels, known) if each.manifest.name == name]
@@ -66,23 +62,11 @@ def test(name: str) -> None:
     if not found:
         raise click.ClickException(f"{name}: not enabled; set channels.{name}.enabled: true in config.yaml, then ohmo config check")
     for each in found:
-        adapter = cast("Callable[[object, Options], Channel]", load(each.manifest.adapter))
-        channel = adapter(each.settings, Options(streaming=each.policy.streaming))
-        account = asyncio.run(_try(channel, name))
+        try:
+            account = asyncio.run(connected_as(each))
+        except ChannelError as error:
+            raise click.ClickException(f"{name}: {error or type(error).__name__}") from error
         click.echo(f"{name}: connected as {account}")
-
-
-async def _try(channel: Channel, name: str) -> str:
-    from channels.errors import ChannelError
-
-    try:
-        async with asyncio.timeout(_PATIENCE), channel.connect():
-            handle = channel.handle if isinstance(channel, Named) else ""
-            return f"@{handle} ({channel.account})" if handle else channel.account
-    except TimeoutError as error:
-        raise click.ClickException(f"{name}: no answer within {_PATIENCE:.0f} s; check the address and the network") from error
-    except ChannelError as error:
-        raise click.ClickException(f"{name}: {error or type(error).__name__}") from error
 
 
 def _configured() -> list[dict[str, object]]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any
 
-from channels.contract import Channel, Options
 from channels.errors import AuthFailed, ChannelError
-from ohmo.config.channels import RawChannel, open_channels
-from ohmo.discovery import load
+from ohmo.config.channels import Opened, RawChannel, open_channels
 from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped, warning
 from ohmo.doctor.steps import credentials
-from ohmo.lifecycle import within
+from ohmo.setup.connecting import connected_as
 
 UNREAD = "config.yaml cannot be read; see configuration.file"
 SDKS = {"slack": "slack_sdk", "discord": "discord", "telegram": "telegram", "feishu": "lark_oapi", "matrix": "mautrix"}
@@ -140,8 +138,7 @@ def _live(name: str) -> Check:
         if not wanted:
             return skipped("not enabled")
         for one in open_channels(wanted, ground.manifests):
-            adapter = cast("Callable[[object, Options], Channel]", load(one.manifest.adapter))
-            failure = asyncio.run(_try(adapter(one.settings, Options(streaming=one.policy.streaming)), ground.patience))
+            failure = asyncio.run(_try(one, ground.patience))
             if failure is not None:
                 refused = isinstance(failure, AuthFailed)
                 text = f"{name}: {'the platform refuses our credentials: ' if refused else ''}{failure or type(failure).__name__}"
@@ -153,19 +150,12 @@ def _live(name: str) -> Check:
     return Check(f"channels.{name}", f"{name} accepts our credentials", examine, live=True)
 
 
-async def _try(channel: Channel, limit: float) -> Exception | None:
+async def _try(channel: Opened, limit: float) -> ChannelError | None:
     try:
-        await within(limit, _connect(channel))
+        await connected_as(channel, limit)
     except ChannelError as error:
         return error
-    except TimeoutError:
-        return TimeoutError(f"no answer within {limit:.0f} s")
     return None
-
-
-async def _connect(channel: Channel) -> None:
-    async with channel.connect():
-        return
 
 
 CHECKS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ohmo.doctor.contract import Check, Finding, Ground, note, ok, problem, skipped
-from ohmo.doctor.trial import Trial, try_model
+from ohmo.providers.trial import Trial, try_model
 
 UNREAD = "config.yaml cannot be read; see configuration.file"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from channels.record import record
-from ohmo.assembly.agent import endpoint_of
 from ohmo.config.load import Config
 from ohmo.config.models import Profile
 from ohmo.contracts.errors import (
@@ -26,6 +25,7 @@ from ohmo.contracts.provider import ModelRequest, Reply, Section
 from ohmo.discovery import load, scan
 from ohmo.lifecycle import within
 from ohmo.providers import build
+from ohmo.providers.endpoints import endpoint_of
 from ohmo.providers.middleware.prefix import unprefixed
 from ohmo.providers.offered import in_words, offered
 from ohmo.providers.streams import streaming

@@ -1,0 +1,180 @@
+"""Changes single keys of ``config.yaml`` and leaves every other character as its owner wrote it: comments, order, quotes, line ends."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# ruamel.yaml leaves its nodes and marks untyped
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from ruamel.yaml import YAML
+from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
+
+from ohmo.config.source import Plain, dotted, parse
+from ohmo.contracts.errors import ConfigError
+
+Keys = tuple[str, ...]
+_STEP = 2  # columns that a new block is indented by
+_PLAIN = re.compile(r"(?:env:)?[A-Za-z_][A-Za-z0-9_]*")
+_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})  # not text for every reader of YAML
+
+
+class CannotRewrite(ConfigError):
+    """The file is written in a way that only its owner can change."""
+
+
+def rewritten(text: str, changes: Mapping[Keys, Plain]) -> str:
+    """``text`` with each key of ``changes`` set to its value: the value alone is replaced where the key stands, else a line is added behind
+    its neighbours. Every other key has the value it had. Raises CannotRewrite: the text is no YAML, or cannot be changed so (an alias, a
+    value where keys are expected)."""
+    before = parse(text, "config.yaml")
+    if before.problems:
+        raise CannotRewrite(str(before.problems[0]))
+    wanted: dict[str, Plain] = before.data
+    result = text
+    for keys, value in changes.items():
+        wanted = _with(wanted, keys, value)
+        result = _changed(result, keys, value)
+    after = parse(result, "config.yaml")
+    if after.problems or after.data != wanted:
+        names = ", ".join(dotted(keys) for keys in changes)
+        raise CannotRewrite(f"{before.place(next(iter(changes)))}: {names}: written in a way that only you can change; edit the file")
+    return result
+
+
+def _with(table: Mapping[str, Plain], keys: Keys, value: Plain) -> dict[str, Plain]:
+    first, *rest = keys
+    inner = table.get(first)
+    below = _with(inner if isinstance(inner, dict) else {}, tuple(rest), value) if rest else value
+    return {**table, first: below}
+
+
+def _changed(text: str, keys: Keys, value: Plain) -> str:
+    root = cast("Node | None", YAML(typ="safe", pure=True).compose(text))
+    if root is None or _is_null(root):
+        lead = text if not text or text.endswith("\n") else f"{text}\n"
+        return lead + _block(keys, value, 0, text)
+    node = root
+    for depth, name in enumerate(keys):
+        if not isinstance(node, MappingNode):
+            raise CannotRewrite(f"{dotted(keys[:depth])}: is a value where keys are expected; edit the file")
+        pair = next(((key, inner) for key, inner in node.value if key.value == name), None)
+        if pair is None:
+            return _added(text, node, keys[depth:], value)
+        key, inner = pair
+        rest = keys[depth + 1 :]
+        if not rest:
+            return _replaced(text, key, inner, value, flow=bool(node.flow_style))
+        if _is_null(inner):
+            if node.flow_style:
+                return _replaced(text, key, inner, _with({}, rest, value), flow=True)
+            at = _line_end(text, _pair_end(text, key, inner))
+            return _spliced(text, at, at, _newline(text) + _block(rest, value, key.start_mark.column + _STEP, text).rstrip("\r\n"))
+        node = inner
+    raise AssertionError("keys are never empty")
+
+
+def _added(text: str, node: MappingNode, keys: Keys, value: Plain) -> str:
+    if node.flow_style:
+        below = value if len(keys) == 1 else _with({}, keys[1:], value)
+        words = f"{_scalar(keys[0])}: {_flow(below)}"
+        if not node.value:
+            return _spliced(text, node.start_mark.index + 1, node.start_mark.index + 1, words)
+        at = _pair_end(text, *node.value[-1])
+        return _spliced(text, at, at, f", {words}")
+    end = _pair_end(text, *node.value[-1])
+    block = _block(keys, value, node.value[0][0].start_mark.column, text)
+    if text[end - 1] == "\n":  # behind a literal block
+        return _spliced(text, end, end, block)
+    at = _line_end(text, end)
+    return _spliced(text, at, at, _newline(text) + block.rstrip("\r\n"))
+
+
+def _replaced(text: str, key: Node, node: Node, value: Plain, *, flow: bool) -> str:
+    if isinstance(node, SequenceNode) and not node.flow_style and isinstance(value, list):
+        return _relisted(text, key, node, cast("list[Plain]", value))
+    start, end = node.start_mark.index, _pair_end(text, key, node)
+    words = _flow(value)
+    if _is_unwritten(node) or (isinstance(node, CollectionNode) and not node.flow_style):
+        return _spliced(text, _colon(text, key), end, f" {words}")
+    return _spliced(text, start, end, words + ("\n" if text[end - 1] == "\n" and not flow else ""))
+
+
+def _relisted(text: str, key: Node, node: SequenceNode, value: Sequence[Plain]) -> str:
+    """Items that stay keep their lines and remarks."""
+    items = [str(item.value) for item in node.value if isinstance(item, ScalarNode)]
+    kept = [item for item in items if item in value]
+    fresh = [item for item in value if item not in items]
+    if not kept or len(items) != len(node.value) or [*kept, *fresh] != list(value):
+        return _spliced(text, _colon(text, key), _end(text, node), f" {_flow(list(value))}")
+    column = text[text.rfind("\n", 0, node.value[0].start_mark.index) + 1 : node.value[0].start_mark.index]
+    at = _line_end(text, _end(text, node))
+    result = _spliced(text, at, at, "".join(f"{_newline(text)}{column}{_flow(item)}" for item in fresh))
+    for item in reversed(node.value):
+        if item.value not in value:
+            start = text.rfind("\n", 0, item.start_mark.index) + 1
+            result = _spliced(result, start, min(_line_end(result, _end(text, item)) + 1, len(result)), "")
+    return result
+
+
+def _block(keys: Keys, value: Plain, column: int, text: str) -> str:
+    """``keys`` below each other, the value behind the last."""
+    lines = [f"{' ' * (column + _STEP * depth)}{_scalar(key)}:" for depth, key in enumerate(keys)]
+    return _newline(text).join(lines) + f" {_flow(value)}{_newline(text)}"
+
+
+def _end(text: str, node: Node) -> int:
+    """Behind the last character of it: the mark of a block stands behind the remarks that follow it."""
+    if isinstance(node, CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _pair_end(text, *last) if isinstance(last, tuple) else _end(text, last)
+    return cast("int", node.end_mark.index)
+
+
+def _pair_end(text: str, key: Node, node: Node) -> int:
+    return _colon(text, key) if _is_unwritten(node) else _end(text, node)
+
+
+def _colon(text: str, key: Node) -> int:
+    """Behind the colon that follows ``key``."""
+    return text.find(":", key.end_mark.index) + 1
+
+
+def _is_unwritten(node: Node) -> bool:
+    """A key with nothing behind its colon: its mark stands at whatever comes next."""
+    return isinstance(node, ScalarNode) and node.start_mark.index == node.end_mark.index
+
+
+def _line_end(text: str, at: int) -> int:
+    found = text.find("\n", at)
+    found = len(text) if found < 0 else found
+    return found - 1 if found > at and text[found - 1] == "\r" else found
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and str(node.tag).endswith(":null")
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _spliced(text: str, start: int, end: int, words: str) -> str:
+    return text[:start] + words + text[end:]
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_scalar(key)}: {_flow(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_flow(one) for one in value) + "]"
+    return _scalar(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _scalar(value: str) -> str:
+    """JSON is YAML; a plain word and a reference such as env:NAME stay readable."""
+    plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+    return value if plain else json.dumps(value, ensure_ascii=False)
