@@ -10,6 +10,7 @@ import { Logs } from "./view-logs.js";
 import { Messages } from "./view-messages.js";
 import { People } from "./view-people.js";
 import { Permissions } from "./view-permissions.js";
+import { Setup } from "./view-setup.js";
 import { Thread } from "./view-thread.js";
 import { Threads } from "./view-threads.js";
 import { Usage } from "./view-usage.js";
@@ -25,6 +26,7 @@ const VIEWS = {
   usage: (board) => new Usage(board),
   channels: (board) => new Channels(board),
   logs: (board) => new Logs(board),
+  setup: (board) => new Setup(board),
 };
 
 export class Board {

@@ -2,7 +2,7 @@
 
 import { node } from "./transcript.js";
 
-const PLACES = { c: ["chat", "Chat"], t: ["threads", "Threads"], a: ["approvals", "Approvals"], m: ["messages/inbox", "Messages"], d: ["messages/dead", "Dead letters"], p: ["people", "People"], s: ["cron", "Cron (schedule)"], u: ["usage", "Usage"], h: ["channels", "Channels (health)"], l: ["logs", "Logs"] };
+const PLACES = { c: ["chat", "Chat"], t: ["threads", "Threads"], a: ["approvals", "Approvals"], m: ["messages/inbox", "Messages"], d: ["messages/dead", "Dead letters"], p: ["people", "People"], s: ["cron", "Cron (schedule)"], u: ["usage", "Usage"], h: ["channels", "Channels (health)"], l: ["logs", "Logs"], r: ["permissions", "Permissions (rules)"], o: ["setup", "Set-up (options)"] };
 const LINES = [
   ["?", "This list"],
   ["n", "New chat"],

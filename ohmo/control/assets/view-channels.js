@@ -18,7 +18,7 @@ export class Channels extends Whole {
   }
 
   draw(channels) {
-    const nothing = empty("plug", "No channel is switched on", "Put a token into config.yaml, or begin with: ohmo init");
+    const nothing = empty("plug", "No channel is switched on", "Set-up, in the menu, has the steps of each and tests it");
     this.box.replaceChildren(...(channels.length ? channels.map((channel) => this.sheet(channel)) : [nothing]));
   }
 

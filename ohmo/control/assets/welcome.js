@@ -16,7 +16,8 @@ function setup(why) {
         "2. Stop and start `ohmo run`: it finds them by itself.\n\nAny other endpoint: `profiles.default.base_url` in `config.yaml`.",
     ),
   );
-  help.append(node("p", "muted", why));
+  const here = Object.assign(node("a", "choice good", "Set it up here"), { href: "#/setup" });
+  help.append(node("p", "", here), node("p", "muted", why));
   return help;
 }
 
