@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from aiohttp import ClientSession
 from playwright.async_api import Locator, Page, expect
 
 from tests.browser.real.daemon import Daemon
@@ -37,6 +38,17 @@ channels:
   web:
     enabled: true  # the browser
 # the end
+"""
+ASK = """
+import http.client, json, socket
+told = []
+for method, path, body in (("GET", "", None), ("POST", "/rules", {{"version": "", "preset": "safe", "allow": ["Bash"], "ask": [], "deny": []}})):
+    link = http.client.HTTPConnection("localhost")
+    link.sock = socket.socket(socket.AF_UNIX)
+    link.sock.connect("{socket}")
+    link.request(method, "/api/v1/setup" + path, json.dumps(body), {{"Content-Type": "application/json"}})
+    told.append(str(link.getresponse().status))
+print("heard", *told)
 """
 ENTRY = [pytest.param(on, marks=[pytest.mark.needs("synapse")] if on == "matrix" else []) for on in RIGS]
 
@@ -252,12 +264,19 @@ async def test_a_hand_edit_is_not_overwritten_and_a_broken_file_is_told(daemon: 
     assert config.read_text() == f"{edited}nonsense: 1\n"
 
 
-async def test_a_browser_that_is_not_logged_in_reaches_nothing_of_the_set_up(daemon: Daemon, page: Page) -> None:
+async def test_neither_a_stranger_nor_a_foreign_page_nor_the_agent_itself_reaches_the_set_up(daemon: Daemon, page: Page) -> None:
+    text = (daemon.home / "config.yaml").read_text()
     paths = ("", "/model/test", "/model", "/channels/slack/test", "/channels/slack", "/people", "/rules")
-    for path in paths:
-        status = await page.evaluate(
-            "path => fetch(`/api/v1/setup${path}`, {credentials: 'omit', method: path ? 'POST' : 'GET',"
-            " headers: {'Content-Type': 'application/json'}, body: path ? '{}' : undefined}).then((one) => one.status)",
-            path,
-        )
-        assert status == 401, path
+    [cookie] = [f"{one.get('name')}={one.get('value')}" for one in await page.context.cookies()]
+    foreign = {"Cookie": cookie, "Origin": "http://127.0.0.1:1", "Sec-Fetch-Site": "same-site"}
+    async with ClientSession() as session:
+        for path in paths:
+            for headers, status in (({}, 401), (foreign, 403), ({"Cookie": cookie}, 403 if path else 200)):
+                method = "POST" if path else "GET"
+                async with session.request(method, f"{daemon.url}/api/v1/setup{path}", json={}, headers=headers) as answer:
+                    assert answer.status == status, (path, headers)
+    (daemon.workspace / "ask.py").write_text(ASK.format(socket=daemon.home / "run" / "ohmo.sock"))
+    await send(page, "Bash: python3 ask.py")
+    await page.locator(".card.agent").get_by_role("button", name="Allow once").click()
+    await expect(page.locator("#transcript .agent").last).to_contain_text("heard 403 403")
+    assert (daemon.home / "config.yaml").read_text() == text
