@@ -31,10 +31,10 @@ def _words(text: str) -> str:
 
 
 def steers(arrival: Arrival) -> bool:
-    """Said by a person to be read now."""
+    """Said by a person to be read now; also when what waits is changed into that."""
     if isinstance(arrival, Wake):
         return arrival.origin in ("api", "owner") and is_steering(arrival.prompt)
-    return isinstance(arrival, Inbound) and is_steering(arrival.text)
+    return isinstance(arrival, Inbound | Edited) and arrival.text is not None and is_steering(arrival.text)
 
 
 class Teller:

@@ -20,7 +20,7 @@ function waiting(entry, takeBack, steer) {
     made.addEventListener("click", () => act(entry));
     return made;
   };
-  if (entry.text && !entry.files?.length && !entry.command) box.append(word("Read it now", steer));
+  if (entry.text && !entry.files?.length && !entry.command && !entry.text.startsWith("/steer ")) box.append(word("Read it now", steer));
   box.append(word("Take back", takeBack));
   box.setAttribute("role", "group");
   box.setAttribute("aria-label", "Waits its turn");

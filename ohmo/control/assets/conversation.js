@@ -185,9 +185,9 @@ export class Conversation {
     this.transcript.show([entry]);
   }
 
+  /** It keeps its place: when the answer that is being written is the last, it is read before what was said after it. */
   steer(entry) {
-    this.takeBack(entry);
-    this.page.outbox.say(this.chat, `/steer ${entry.text}`);
+    this.page.outbox.edit(this.chat, entry.message, `/steer ${entry.text}`);
   }
 
   /** Soon, once: which questions are open? */

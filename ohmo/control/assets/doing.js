@@ -22,8 +22,10 @@ export class Doing {
         if (this.running.delete(data.call)) this.said = "";
         break;
       case "status":
-      case "failure":
         this.said = data.text.slice(0, 200);
+        break;
+      case "failure":
+        this.said = data.fatal ? "" : data.text.slice(0, 200); // the last one comes as a message, which stands
         break;
       case "snapshot":
         this.running.clear();

@@ -230,10 +230,25 @@ async def test_what_waits_its_turn_is_shown_so_taken_back_or_read_now(model: Mod
     model.go.set()
     await expect(page.locator("#transcript .agent .md").last).to_contain_text("and then this")
     await expect(waits).to_have_count(0)
+    answers = page.locator("#transcript .agent .md")
+    assert await answers.all_inner_texts() == ["one two three", "echo: hurry up", "echo: and then this"]
     told = "".join(str(asked.body) for asked in model.asked)
     assert "never mind" not in told
     assert "hurry up" in told
     await expect(page.get_by_text("never mind")).to_have_count(0)
+
+
+async def test_what_is_to_be_read_now_is_read_before_the_next_step(daemon: Daemon, model: ModelServer, page: Page) -> None:
+    (daemon.workspace / "notes.md").write_text("one\n")
+    model.next(Turn(text="I look.", calls=(Call("Read", {"file_path": "notes.md"}),), hold=3))
+    await send(page, "begin")
+    await expect(page.locator("#stop")).to_be_visible()
+    await send(page, "hurry up")
+    await page.locator("#transcript .turn.person").filter(has_text="hurry up").get_by_role("button", name="Read it now").click()
+    await expect(page.locator("#transcript .bubble").filter(has_text="/steer hurry up")).to_be_visible()
+    model.go.set()
+    await expect(page.locator("#transcript .agent .md").last).to_have_text("echo: hurry up")
+    assert [len(str(asked.body).split("hurry up")) - 1 for asked in model.asked] == [0, 1]
 
 
 async def test_a_card_shows_the_change_the_command_once_and_its_deadline(daemon: Daemon, model: ModelServer, page: Page) -> None:
