@@ -131,7 +131,7 @@ def link(url: str, words: str) -> str:
     [
         ("a *b* **c** ***d*** `e` ~~f~~", "<p>a <em>b</em> <strong>c</strong> <strong><em>d</em></strong> <code>e</code> <s>f</s></p>"),
         ("snake_case_name and 2 * 3 * 4", "<p>snake_case_name and 2 * 3 * 4</p>"),
-        ("# One\n## Two", "<h3>One</h3><h4>Two</h4>"),
+        ("# One\n## Two", "<h2>One</h2><h3>Two</h3>"),
         ("- a\n  - b\n- c", "<ul><li>a<ul><li>b</li></ul></li><li>c</li></ul>"),
         ("3. a\n4. b", '<ol start="3"><li>a</li><li>b</li></ol>'),
         ("> a\n> b\n\nc", "<blockquote><p>a<br>b</p></blockquote><p>c</p>"),

@@ -205,7 +205,7 @@ export class JobForm {
     return node(
       "div",
       "",
-      node("h3", "", runs.length === 1 ? "It runs" : "Next runs"),
+      node("h2", "", runs.length === 1 ? "It runs" : "Next runs"),
       node("ol", "upcoming", ...runs),
       ...(seen.note ? [node("p", "warning", seen.note)] : []),
       facts(["May, without asking", seen.rules.length ? seen.rules.join(", ") : "what needs no permission"], ["Gets the secrets", seen.secrets.join(", ")]),

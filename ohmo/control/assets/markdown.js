@@ -13,7 +13,18 @@ const el = (name, attributes = {}, ...children) => {
 export function markdown(text) {
   const fragment = document.createDocumentFragment();
   blocks(text.replace(/\r\n?/g, "\n").replace(/\t/g, "    ").split("\n"), fragment, 0);
+  nest(fragment);
   return fragment;
+}
+
+/** A heading is at most one below the one before it, whatever was written: who hears the page walks along them. */
+function nest(fragment) {
+  let above = 1;
+  for (const heading of fragment.querySelectorAll("h2, h3, h4, h5, h6")) {
+    const wanted = Math.min(Number(heading.tagName[1]), above + 1);
+    if (wanted !== Number(heading.tagName[1])) heading.replaceWith(el(`h${wanted}`, {}, ...heading.childNodes));
+    above = wanted;
+  }
 }
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`]*)$/;
@@ -35,7 +46,7 @@ function blocks(lines, into, depth) {
       into.append(el("div", { class: "math", tabindex: "0" }, match.text));
       at = match.next;
     } else if ((match = HEADING.exec(line))) {
-      into.append(inline(match[2], el(`h${Math.min(match[1].length + 2, 6)}`)));
+      into.append(inline(match[2], el(`h${Math.min(match[1].length + 1, 6)}`)));
       at += 1;
     } else if (RULE.test(line)) {
       into.append(el("hr"));

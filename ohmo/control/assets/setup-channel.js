@@ -27,7 +27,7 @@ export class ChannelPart extends Part {
     if (channel.several) return [node("p", "", `${channel.title} has several accounts; change them in ${state.file}.`)];
     this.enabled = channel.enabled;
     const steps = node("ol", "setup-steps", ...channel.steps.map((line) => node("li", "", step(line))));
-    const texts = Object.entries(channel.texts).map(([name, text]) => node("details", "setup-text", node("summary", "", name), node("pre", "whole", text), copy(text, `Copy ${name}`)));
+    const texts = Object.entries(channel.texts).map(([name, text]) => node("details", "setup-text", node("summary", "", name), Object.assign(node("pre", "whole", text), { tabIndex: 0 }), copy(text, `Copy ${name}`)));
     this.fields = channel.keys.map((key) => {
       const id = `setup-${this.name}-${key.key}`;
       const made = key.secret ? secret(id, key.question, key.page, key.there, key.reference) : field(id, key.question, key.page, { value: key.value || key.default });

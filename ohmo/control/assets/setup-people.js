@@ -14,7 +14,7 @@ function link(words, href) {
 
 export class PeoplePart extends Part {
   fill({ people }) {
-    this.roles = ROLES.map(([role, label, help]) => Object.assign(field(`setup-${role}`, label, help, { rows: 2, value: people[role].join("\n"), placeholder: "one a line, for example slack:U123" }), { role }));
+    this.roles = ROLES.map(([role, label, help]) => Object.assign(field(`setup-${role}`, label, help, { rows: 2, value: people[role].join("\n"), placeholder: "one a line, for example slack:U123" }), { means: role }));
     this.next = field("setup-next", "Who is let in by a code is", "", { options: [["guest", "a guest"], ["user", "a user"], ["admin", "an admin"]], value: people.default_role });
     this.known = node("p", "muted setup-known");
     this.learn().catch(() => {}); // the addresses can be typed
@@ -29,7 +29,7 @@ export class PeoplePart extends Part {
   }
 
   save() {
-    const said = Object.fromEntries(this.roles.map(({ role, input }) => [role, lines(input.value)]));
+    const said = Object.fromEntries(this.roles.map(({ means, input }) => [means, lines(input.value)]));
     return this.send("people", { ...said, default_role: this.next.input.value });
   }
 }
@@ -38,13 +38,13 @@ export class RulesPart extends Part {
   fill({ rules }) {
     const presets = PRESETS.some(([name]) => name === rules.preset) ? PRESETS : [...PRESETS, [rules.preset, rules.preset]];
     this.preset = field("setup-preset", "Preset", rules.mode === "full_auto" ? "The file says mode: full_auto, so everything runs unasked." : "", { options: presets, value: rules.preset });
-    this.rules = KINDS.map(([kind, label]) => Object.assign(field(`setup-${kind}`, label, "", { rows: 3, value: rules[kind].join("\n"), placeholder: "one a line, for example Bash(git status:*)" }), { kind }));
+    this.rules = KINDS.map(([kind, label]) => Object.assign(field(`setup-${kind}`, label, "", { rows: 3, value: rules[kind].join("\n"), placeholder: "one a line, for example Bash(git status:*)" }), { means: kind }));
     const save = Object.assign(node("button", "choice good", "Save the rules"), { type: "submit" });
     return [node("h2", "", "What runs unasked"), node("p", "muted", "Deny beats ask, ask beats allow. What was allowed with a button is listed and taken back under ", link("Permissions", "#/permissions"), "."), this.preset, node("div", "two", ...this.rules), node("div", "choices", save)];
   }
 
   save() {
-    const said = Object.fromEntries(this.rules.map(({ kind, input }) => [kind, lines(input.value)]));
+    const said = Object.fromEntries(this.rules.map(({ means, input }) => [means, lines(input.value)]));
     return this.send("rules", { ...said, preset: this.preset.input.value });
   }
 }

@@ -131,7 +131,7 @@ export class Transcript {
   }
 }
 
-const BLOCKS = "p, li, h3, h4, h5, h6, td:not([class]), th:not([class])";
+const BLOCKS = "p, li, h2, h3, h4, h5, h6, td:not([class]), th:not([class])";
 
 /** What a model or a person wrote; each paragraph runs as its own first letter does, Arabic and Hebrew from the right. */
 export function body(text) {
