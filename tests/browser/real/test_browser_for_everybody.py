@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
+from tests.browser.real.conftest import OpenPage
 from tests.browser.real.daemon import Daemon
+from tests.browser.real.many import multiply
 from tests.browser.real.test_browser_on_the_real_house import send
 from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer
@@ -35,7 +38,26 @@ PLACES = (
     "logs",
     "setup",
 )
-MARKDOWN = "# Title\n\nSome **bold** [link](https://example.org) and `code`\n\n```python\nx = 1  # one\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- [ ] one\n- [x] two\n\n> said"
+MARKDOWN = """\
+# Title
+
+Some **bold** [link](https://example.org) and `code`
+
+```python
+x = 1  # one
+```
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+- [ ] one
+- [x] two
+
+> said
+
+#### Far below
+"""
 
 
 async def furnished(daemon: Daemon, model: ModelServer, page: Page) -> None:
@@ -116,8 +138,10 @@ async def test_axe_finds_nothing_of_any_grade_on_any_page(daemon: Daemon, model:
 
 # What lies beside the screen and is not inside something that scrolls by itself.
 BESIDE = """() => {
-  const wide = (one) => { const box = one.getBoundingClientRect(); return box.width > 0 && box.height > 0 && (box.right > innerWidth + 1 || box.left < -1); };
-  const scrolls = (one) => one && (["auto", "scroll", "hidden", "clip"].includes(getComputedStyle(one).overflowX) || scrolls(one.parentElement));
+  const outside = (box) => box.width > 0 && box.height > 0 && (box.right > innerWidth + 1 || box.left < -1);
+  const wide = (one) => outside(one.getBoundingClientRect());
+  const holds = (one) => ["auto", "scroll", "hidden", "clip"].includes(getComputedStyle(one).overflowX);
+  const scrolls = (one) => one && (holds(one) || scrolls(one.parentElement));
   const seen = [...document.querySelectorAll(".main:not([hidden]) *, dialog[open] *, #drawer:not([hidden]) *")];
   const found = seen.filter((one) => wide(one) && !scrolls(one.parentElement)).map((one) => one.outerHTML.slice(0, 120));
   return document.documentElement.scrollWidth > innerWidth ? [...found, `the page is ${document.documentElement.scrollWidth} wide`] : found;
@@ -153,12 +177,14 @@ async def test_at_390_pixels_nothing_lies_beside_the_screen_and_everything_can_b
 FOCUS = """() => {
   const one = document.activeElement;
   if (!one || one === document.body) return null;
-  const rings = (node) => node && node !== document.body && (getComputedStyle(node).outlineStyle !== "none" || getComputedStyle(node).boxShadow !== "none" || rings(node.parentElement));
+  const ring = (style) => style.outlineStyle !== "none" || style.boxShadow !== "none";
+  const rings = (node) => node && node !== document.body && (ring(getComputedStyle(node)) || rings(node.parentElement));
   one.dataset.reached = "";
   return { name: one.outerHTML.slice(0, 120), ring: Boolean(rings(one)) };
 }"""
 MISSED = """() => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
-  .filter((one) => !one.disabled && one.tabIndex >= 0 && one.checkVisibility({ visibilityProperty: true }) && !one.closest("[inert]") && one.dataset.reached === undefined)
+  .filter((one) => !one.disabled && one.tabIndex >= 0 && one.checkVisibility({ visibilityProperty: true }))
+  .filter((one) => !one.closest("[inert]") && one.dataset.reached === undefined)
   .map((one) => one.outerHTML.slice(0, 120))"""
 
 
@@ -181,15 +207,18 @@ async def test_everything_on_every_page_is_reached_and_left_by_the_keyboard(daem
     assert_nothing(found)
 
 
+NAME = """() => {
+  const one = document.activeElement;
+  return (one.labels?.[0]?.textContent ?? one.getAttribute("aria-label") ?? one.textContent).trim();
+}"""
+
+
 async def test_a_message_an_approval_and_the_set_up_are_done_by_the_keyboard_alone(daemon: Daemon, model: ModelServer, page: Page) -> None:
     async def to(name: str) -> None:
         """Tab until it is in focus."""
         for _ in range(300):
             await page.keyboard.press("Tab")
-            said = await page.evaluate(
-                "(document.activeElement.labels?.[0]?.textContent ?? document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent).trim()"
-            )
-            if said == name:
+            if await page.evaluate(NAME) == name:
                 return
         raise AssertionError(f"{name} is never in focus")
 
@@ -213,3 +242,28 @@ async def test_a_message_an_approval_and_the_set_up_are_done_by_the_keyboard_alo
     await page.keyboard.press("g")
     await page.keyboard.press("c")
     await expect(page.locator("#draft")).to_be_focused()
+
+
+async def test_ten_thousand_conversations_are_found_scrolled_and_gone_on_with(daemon: Daemon, page: Page, pages: OpenPage) -> None:
+    await send(page, "a conversation about kettles")
+    await expect(page.locator("#transcript .agent .md").last).to_have_text("echo: a conversation about kettles")
+    await daemon.stop()
+    multiply(daemon.home / "ohmo.db", 10_000)
+    await daemon.start()
+    many = await pages(daemon.link)
+    chats = many.locator("#chats a")
+    await expect(chats.first).to_have_text(re.compile("^a conversation about kettles"))
+    for _ in range(4):  # the list goes on while one scrolls
+        shown = await chats.count()
+        await chats.last.scroll_into_view_if_needed()
+        await expect(chats.nth(shown)).to_be_attached()
+    await many.locator("#find-chat input").fill("conversation 9876 about")
+    await expect(chats.first).to_contain_text("a conversation 9876 about kettles")
+    await chats.first.click()
+    await expect(many.locator("#transcript .agent .md").last).to_have_text("echo: a conversation about kettles")
+    await send(many, "and what about tea")
+    await expect(many.locator("#transcript .agent .md").last).to_have_text("echo: and what about tea")
+    for place in ("threads", "messages/inbox", "messages/outbox", "usage"):
+        await many.goto(f"{daemon.url}/#/{place}")
+        await expect(many.locator("#board-body > *").first).to_be_attached()
+        await expect(many.locator("#board-body [aria-busy=true]")).to_have_count(0, timeout=5_000)
