@@ -52,7 +52,7 @@ rules: $(VENV)/.installed-dev
 	@$(BIN)/pytest tests/architecture
 
 bench: $(VENV)/.installed-dev  ## what ohmo costs beside the model (docs/benchmarks.md); TABLE=folder of the tokenizer
-	@for one in overhead history start platforms kills cron; do echo "$$one"; $(BIN)/python -m benchmarks.$$one || exit 1; done
+	@for one in overhead history start platforms kills cron page; do echo "$$one"; $(BIN)/python -m benchmarks.$$one || exit 1; done
 	@echo tokens; $(BIN)/python -m benchmarks.tokens $(if $(TABLE),--table $(TABLE))
 
 reference: $(VENV)/.installed  ## docs/reference anew, from the code

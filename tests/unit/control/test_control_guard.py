@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import re
 import socket
 import stat
 from collections.abc import AsyncIterator
@@ -239,15 +242,18 @@ async def test_every_answer_carries_the_headers(stranger: aiohttp.ClientSession)
 
 async def test_the_page_is_cached_by_its_bytes(stranger: aiohttp.ClientSession) -> None:
     async with stranger.get("/") as response:
-        tag, page = response.headers["ETag"], await response.text()
+        tag, page, policy = response.headers["ETag"], await response.text(), response.headers["Content-Security-Policy"]
     assert await status_of(stranger, "/", If_None_Match=tag) == 304
-    script = page.split('src="')[1].split('"')[0]
+    [script] = re.findall(r'<script type="module" src="([^"]+)"', page)
     async with stranger.get(script) as response:
         assert response.headers["Cache-Control"].endswith("immutable")
         assert response.content_type == "text/javascript"
     assert await status_of(stranger, "/static/old/app.js") == 200
     assert await status_of(stranger, "/static/old/..%2f..%2fkeys.py") == 404
     assert "<script>" not in page
+    sheets = re.findall("<style>(.*?)</style>", page, re.DOTALL)
+    assert len(sheets) == policy.count("'sha256-") == 2
+    assert all(base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() in policy for one in sheets)
     assert " style=" not in page
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
 
