@@ -40,8 +40,8 @@ async def opened(browser: Browser, daemon: Daemon) -> tuple[float, float, float]
     ready = time.perf_counter() - began
     paint = float(await page.evaluate(PAINT)) / 1e3
     await page.goto(f"{daemon.url}/healthz")
-    await page.wait_for_function(f"{PAINT} > 0", polling=100)
-    bare = float(await page.evaluate(PAINT)) / 1e3
+    while not (bare := float(await page.evaluate(PAINT)) / 1e3):
+        await asyncio.sleep(0.05)
     await context.close()
     return paint, ready, bare
 
