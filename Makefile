@@ -51,7 +51,7 @@ types: $(VENV)/.installed-dev
 rules: $(VENV)/.installed-dev
 	@$(BIN)/pytest tests/architecture
 
-bench: $(VENV)/.installed-dev  ## what ohmo costs beside the model (docs/benchmarks.md); TABLE=folder of the tokenizer
+bench: $(VENV)/.installed-dev  ## what ohmo costs beside the model (docs/evidence/benchmarks.md); TABLE=folder of the tokenizer
 	@for one in overhead history start platforms kills cron page; do echo "$$one"; $(BIN)/python -m benchmarks.$$one || exit 1; done
 	@echo tokens; $(BIN)/python -m benchmarks.tokens $(if $(TABLE),--table $(TABLE))
 
@@ -76,12 +76,12 @@ clean:  ## remove what make and the tests left
 
 # Each campaign alone: make torture-kills ARGS="--seed 4711 --resume"
 torture-kills: RUNS = faults.torture
-torture-mutations: RUNS = faults.mutations --table docs/mutations.md
-torture-limits: RUNS = faults.limits --table docs/limits.md
-torture-configurations: RUNS = faults.configurations --table docs/broken-configurations.md
+torture-mutations: RUNS = faults.mutations --table docs/evidence/mutations.md
+torture-limits: RUNS = faults.limits --table docs/evidence/limits.md
+torture-configurations: RUNS = faults.configurations --table docs/evidence/broken-configurations.md
 torture-storm: RUNS = faults.storm --burst
 torture-soak: RUNS = faults.soak
-torture-cron: RUNS = unit.cron.soak --table docs/cron-soak.md
+torture-cron: RUNS = unit.cron.soak --table docs/evidence/cron-soak.md
 torture-zones: RUNS = unit.cron.zone_walk
 torture-shell: RUNS = differential
 CAMPAIGNS := $(addprefix torture-,kills mutations limits configurations storm soak cron zones shell)
@@ -90,7 +90,7 @@ CAMPAIGNS := $(addprefix torture-,kills mutations limits configurations storm so
 $(CAMPAIGNS): $(VENV)/.installed-dev
 	@echo "$@"; $(BIN)/python -m tests.$(RUNS) $(ARGS)
 
-torture:  ## the long campaigns, hours of them, each to its end, then which failed; one of them: make torture-soak ARGS="--minutes 30" (docs/faults.md)
+torture:  ## the long campaigns, hours of them, each to its end, then which failed; one of them: make torture-soak ARGS="--minutes 30" (docs/evidence/faults.md)
 	@test -z "$(ARGS)" || { echo 'ARGS go to one campaign: make torture-kills ARGS="$(ARGS)"; there are $(CAMPAIGNS)' >&2; exit 1; }
 	@failed=; for one in $(CAMPAIGNS); do $(MAKE) --no-print-directory $$one || failed="$$failed $$one"; done; \
 		test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }

@@ -1,4 +1,4 @@
-"""Figure G28: mutated configurations. ``python -m tests.faults.configurations --seeds 200 --table docs/broken-configurations.md``.
+"""Figure G28: mutated configurations. ``python -m tests.faults.configurations --seeds 200 --table docs/evidence/broken-configurations.md``.
 
 Each seed breaks a whole config.yaml in one way, as people and half-finished writes do; a service that finds it must run on the last good copy, and
 the note for its owner must name the file, the line and, where there is one, the key."""

@@ -1,4 +1,4 @@
-"""The figures of faults.md that need many tries: ``python -m tests.faults.limits --table docs/limits.md`` (G14, G15, G20, G22).
+"""The figures of faults.md that need many tries: ``python -m tests.faults.limits --table docs/evidence/limits.md`` (G14, G15, G20, G22).
 
 Exit code 1 when a figure is not held. Times are of this machine, whatever else it does meanwhile; the counts are what matters.
 """

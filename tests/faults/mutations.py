@@ -170,7 +170,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.mutations", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1_000)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--table", type=Path, help="written anew, such as docs/mutations.md")
+    parser.add_argument("--table", type=Path, help="written anew, such as docs/evidence/mutations.md")
     wanted = parser.parse_args()
     violations, lines = 0, list[str]()
     for with_backup in (False, True):

@@ -143,7 +143,7 @@ def _steady(values: Sequence[int]) -> bool:
 
 
 def page(wanted: argparse.Namespace, soak: Soak, load: float) -> str:
-    """The whole of docs/soak.md."""
+    """The whole of docs/evidence/soak.md."""
     warm = [one for one in soak.readings if one.messages >= wanted.warm]
     steady = warm or soak.readings[len(soak.readings) // 2 :]
     since = f"message {wanted.warm}" if warm else f"message {steady[0].messages} (it did not come to {wanted.warm})"
@@ -182,7 +182,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0, help="it ends then, however many messages it was")
     parser.add_argument("--people", type=int, default=50)
     parser.add_argument("--warm", type=int, default=20_000, help="the first message that counts for the slope")
-    parser.add_argument("--page", type=Path, default=Path("docs/soak.md"))
+    parser.add_argument("--page", type=Path, default=Path("docs/evidence/soak.md"))
     wanted = parser.parse_args()
     soak = Soak()
     with contextlib.suppress(KeyboardInterrupt):

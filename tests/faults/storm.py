@@ -207,7 +207,7 @@ HEAD = """# The storm, as last run
 `python -m tests.faults.storm --seed {seed} --burst` on {day}, {cores} shared cores, load {load:.0f}, nice {nice}, {seconds:.0f} s:
 {messages} messages from {threads} threads over five platforms at
 once; {faults:.0%} of all calls of the daemon met a fault, {again} messages were delivered twice. Lost: 0. Said twice: {twice}.
-The order of every thread was kept, and every other law of [the ledger](../faults.md) held.
+The order of every thread was kept, and every other law of [the ledger](faults.md) held.
 
 The first message of each thread is said in calm weather and not counted below. An acknowledgement counts from the moment the platform hands the message over
 (again) until its own history shows that it need not be kept any longer. The servers, the homeserver and the model share the machine with the daemon, so a
@@ -293,7 +293,7 @@ def main() -> int:
     parser.add_argument("--faults", type=float, default=0.05, help="share of the calls that break")
     parser.add_argument("--pause", type=float, default=0.1, help="mean seconds between two messages")
     parser.add_argument("--burst", action="store_true")
-    parser.add_argument("--table", type=Path, default=Path("docs/channels/storm.md"))
+    parser.add_argument("--table", type=Path, default=Path("docs/evidence/storm.md"))
     wanted = parser.parse_args()
     seed = wanted.seed or random.SystemRandom().randrange(1, 10**6)
     print(f"seed {seed}", flush=True)

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "channels" / "faults.md"
+PAGE = ROOT / "docs" / "evidence" / "platform-faults.md"
 PLATFORMS = ("slack", "discord", "telegram", "matrix", "feishu")
 STEPS = {
     "inbound.received": 1, "inbound.stored": 2, "turn.claim": 3, "model.chunk": 4, "tool.before": 5, "tool.running": 6, "tool.after": 7,
@@ -118,7 +118,7 @@ HEAD = """# Platforms and faults: what the last run proved
 This page is written by `python -m tests.faults.table` from the results of a run of the tests that carry `@pytest.mark.fault`; nothing in it is typed.
 A number is how many tests hold the cell, each with the platform's real SDK against a server that keeps the platform's rules (a real Synapse for Matrix),
 many of them with the real daemon killed and started again. **no test** says that nothing proves this cell yet; code that all platforms share may well be
-proven on another one. What each row demands: [the fault page](../faults.md).
+proven on another one. What each row demands: [the fault page](faults.md).
 
 """
 

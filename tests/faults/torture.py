@@ -1,4 +1,4 @@
-"""The long campaigns behind docs/torture.md: ``python -m tests.faults.torture --seed 7``, or one of them with ``--only kills``.
+"""The long campaigns behind docs/evidence/torture.md: ``python -m tests.faults.torture --seed 7``, or one of them with ``--only kills``.
 
 Each is made of pieces, and each finished piece is a line of ``--state``, so that a campaign that was interrupted goes on with ``--resume`` under
 the same seed. The page is written anew after every piece. Exit code 1 when a piece broke the promise; its home is kept.
@@ -105,7 +105,7 @@ def _kills_told(wish: Wish, found: Sequence[dict[str, Any]]) -> str:
     head = ["round", "kills", "messages", "seconds", "ready, s", "CPU until then, s", "connected, s", "first words out, s", "result"]
     rows = [row(number, [one]) for number, one in enumerate(found, 1)]
     return f"""`python -m tests.faults.torture --only kills --seed {wish.seed}`: {", ".join(wish.platforms)}; 50 threads in every round. Each message is checked
-against what its person sees (docs/faults.md, L1 to L7). Times are seconds from the start of the next life's process to: the house is ready,
+against what its person sees (docs/evidence/faults.md, L1 to L7). Times are seconds from the start of the next life's process to: the house is ready,
 every channel can speak, the first words are out (middle / 99th percentile / most of those lives that were not killed at once).
 
 {table(head, [*rows, row("all", found)])}"""
@@ -229,7 +229,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--messages", type=int, default=10_000)
     parser.add_argument("--platforms", default="telegram,slack,discord,matrix,feishu,web")
-    parser.add_argument("--page", type=Path, default=Path("docs/torture.md"))
+    parser.add_argument("--page", type=Path, default=Path("docs/evidence/torture.md"))
     parser.add_argument("--state", type=Path, default=Path("build/torture"))
     parser.add_argument("--resume", action="store_true", help="go on where a campaign with this --seed stopped")
     asked = parser.parse_args()

@@ -1,6 +1,6 @@
 """Two schedulers, each with its own connection to one store and no lock between them, are killed at random while virtual days go by.
 
-``python -m tests.unit.cron.soak --slots 1000000 --table docs/cron-soak.md``: every slot has one row, and no slot ran twice. A round is one seed:
+``python -m tests.unit.cron.soak --slots 1000000 --table docs/evidence/cron-soak.md``: every slot has one row, and no slot ran twice. A round is one seed:
 random jobs in random zones, random gaps in which nobody is awake, deaths at any moment and between a claim and what follows it."""
 
 from __future__ import annotations
