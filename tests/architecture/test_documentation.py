@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
+from ohmo.config.models import Written
 from ohmo.contracts.events import Event
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +42,44 @@ def test_every_link_leads_to_a_file_and_a_heading_that_exist() -> None:
             if not goal.exists() or (anchor and anchor not in anchors(goal)):
                 broken.append(f"{page.relative_to(ROOT)}: {link}")
     assert broken == []
+
+
+def configurations() -> Iterator[object]:
+    """Blocks of YAML whose first key is one of config.yaml; manifests and others' files are not."""
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        for block in re.finditer(r"^ *```yaml\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
+            shown = textwrap.dedent(block[1])
+            first = re.search(r"^(\w+):", shown, re.MULTILINE)
+            if first is not None and first[1] in Written.model_fields:
+                line = text.count("\n", 0, block.start()) + 1
+                yield pytest.param(shown, id=f"{page.relative_to(ROOT)}:{line}")
+
+
+SHAPES = {"TELEGRAM": "123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11", "FEISHU_APP_ID": "cli_a1b2c3d4e5f6", "BOT": "xoxb-1-2-a", "APP": "xapp-1-a-2-b"}
+
+
+def secret(name: str) -> str:
+    """A value of the form that the platform's own check wants, by words in the variable's name."""
+    return next((value for word, value in SHAPES.items() if word in name), "a-secret-for-the-check")
+
+
+@pytest.mark.parametrize("shown", list(configurations()))
+def test_every_configuration_that_is_shown_passes_the_check(shown: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(shown, encoding="utf-8")
+    file.chmod(0o600)
+    secrets = {name: secret(name) for name in [*re.findall(r"env:(\w+)", shown), "ANTHROPIC_API_KEY", "OPENAI_API_KEY"]}
+    checked = subprocess.run(
+        [sys.executable, "-m", "ohmo", "config", "check", "--config", str(file)],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), **secrets},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stderr
 
 
 def test_decisions_are_numbered_one_by_one_and_say_their_number_in_the_title() -> None:
