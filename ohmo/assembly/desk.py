@@ -145,7 +145,7 @@ class HouseDesk:
             said = [one for one in await self.reports.inbox(limit=LATEST) if one.thread == thread and one.kind in ("message", "wake")]
             found = max(said, key=lambda one: one.seq, default=None)
         if found is None:
-            return "There is no such message in this thread."
+            return "There is no such message here."
         ending = f"{found.ending}{': ' + found.reason if found.reason else ''}" if found.state == "ended" else found.state
         return f"Message {found.seq} of {wall(found.said_at, self.zone, '%Y-%m-%d %H:%M:%S')}: {ending}."
 

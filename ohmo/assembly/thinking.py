@@ -41,7 +41,7 @@ def build_pool(ground: Ground, agent: AgentParts, plans: Plans, knot: Knot) -> P
 
     async def dead(place: Address, said_at: Address | None, reason: str) -> None:
         where = f"{place.channel}:{place.chat}"
-        text = f"A message in {where} ended as a dead letter: {reason.rstrip('.')}. `ohmo inbox list --state dead` shows it."
+        text = f"A message in {where} failed for good: {reason.rstrip('.')}. `ohmo inbox list --state dead` shows it."
         await ground.notices.tell(f"dead turn:{where}", text, heard_at=said_at)
 
     parts = SessionParts(

@@ -26,7 +26,7 @@ from ohmo.contracts.errors import OhmoError
 
 _FAILED, _REFUSED, _UNREACHED = 1, 3, 69  # 69: EX_UNAVAILABLE of sysexits(3)
 _WITHDRAWAL = 10.0  # seconds a withdrawn prompt may take to end
-NO_MODEL = "no model answered this, only the house itself (provider offline); docs/models.md says how to connect one"
+NO_MODEL = "no model answered this: none is connected (provider offline); docs/models.md says how to connect one"
 _SILENCE = 120.0  # seconds without even a heartbeat (one comes every 10 s)
 
 

@@ -1,4 +1,4 @@
-"""How the house is, as a person reads it."""
+"""How ohmo is, as a person reads it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def show_status(status: Mapping[str, Any]) -> None:
     model, provider = clean(status["model"]), clean(status["provider"])
     click.echo(f"model: {provider}" if provider.startswith(model) else f"model: {model} ({provider})")
     inbox, outbox = dict(status["inbox"]), dict(status["outbox"])
-    click.echo(f"inbox: {_counts(inbox)}; oldest waiting: {ago(status['oldest_waiting'])}")
-    click.echo(f"outbox: {_counts(outbox)}")
+    click.echo(f"messages: {_counts(inbox)}; oldest waiting: {ago(status['oldest_waiting'])}")
+    click.echo(f"answers: {_counts(outbox)}")
     click.echo(f"turns: {status['turns_running']} running, {status['turns_parked']} waiting for an answer")
     click.echo(f"cron: {_cron(dict(status['cron']))}")
     click.echo(f"spent today: {_spent(dict(status['budget'].get('day', {})))}")
@@ -42,8 +42,11 @@ def show_status(status: Mapping[str, Any]) -> None:
         click.echo(f"warning: {clean(line)}")
 
 
+_STATES = {"taken": "being answered", "dead": "failed", "ready": "to be sent", "sending": "being sent"}
+
+
 def _counts(table: dict[str, int]) -> str:
-    return ", ".join(f"{number} {name}" for name, number in table.items() if number) or "empty"
+    return ", ".join(f"{number} {_STATES.get(name, name)}" for name, number in table.items() if number) or "none"
 
 
 def _cron(cron: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ _WORDS = {
     "workspace": "workspace",
 }
 _NO = ("n", "no")  # so does an empty line; from a pipe any other
-_NO_MODEL = "no model is connected, only the house itself answers (provider offline); docs/models.md says how to connect one"
+_NO_MODEL = "no model is connected: only tools can be tried by hand; docs/models.md says how to connect one"
 LEAVE = ("/exit", "/quit")
 
 

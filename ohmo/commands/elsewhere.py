@@ -35,7 +35,7 @@ _LINES: Mapping[str, str] = {
     "skills subagents summary tasks undo upgrade vim",
     _ASK: "branch bug commit diff files history image issue pr_comments pr-comments review search ship todos",
     _GOES_ON: "continue resume load save session sessions",
-    _CONFIG: "config init language permissions privacy-settings settings turns",
+    _CONFIG: "config init language privacy-settings settings turns",
     _PROFILE: "effort fast provider reasoning think",
     _VENDOR: "feedback login logout onboarding passes",
     _NO: "bridge tag theme verbose voice",

@@ -9,4 +9,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Reply(await desk.inbox_of(order.thread))
 
 
-COMMAND = Command("inbox", "what waits in this thread", _run)
+COMMAND = Command("inbox", "what waits here", _run)

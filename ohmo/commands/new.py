@@ -10,4 +10,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Stop("A new conversation begins here.", fresh=True)
 
 
-COMMAND = Command("new", "begin a new conversation in this thread", _run, MEMBERS, alone=True)
+COMMAND = Command("new", "begin a new conversation here", _run, MEMBERS, alone=True)

@@ -10,4 +10,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Restart("Restarting. What runs or waits goes on in a moment.")
 
 
-COMMAND = Command("restart", "begin a new life of the house; turns go on afterwards", _run, frozenset({"owner"}), alone=True)
+COMMAND = Command("restart", "restart ohmo; what it was doing goes on afterwards", _run, frozenset({"owner"}), alone=True)

@@ -10,4 +10,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Stop("Stopped." if running else "Stopped. Nothing was running here.")
 
 
-COMMAND = Command("stop", "stop what runs and what waits in this thread", _run, alone=True)
+COMMAND = Command("stop", "stop what runs and what waits here", _run, alone=True)

@@ -9,4 +9,4 @@ async def _run(order: Order, desk: Desk) -> Effect:
     return Reply(await desk.why(order.thread, order.argument))
 
 
-COMMAND = Command("why", "what became of a message of this thread", _run, usage="[number]")
+COMMAND = Command("why", "what became of a message that was said here", _run, usage="[number]")

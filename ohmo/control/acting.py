@@ -139,7 +139,7 @@ class Acting:
         thread, seq = request.match_info["thread"], int(request.match_info["seq"])
         await self._session(thread)
         if not await self._ports.repair.retry_arrival(thread, seq):
-            raise Refusal(409, f"{thread[:60]}/{seq} is not a dead letter; only these can be tried again")
+            raise Refusal(409, f"{thread[:60]}/{seq} did not fail; only what failed for good can be tried again")
         return answer({"ok": True})
 
     async def retry_post(self, request: web.Request) -> web.Response:

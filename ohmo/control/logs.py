@@ -71,7 +71,7 @@ class Logs:
 
     def _need(self) -> Logbook:
         if self._book is None:
-            raise Refusal(404, "this house keeps no log file")
+            raise Refusal(404, "this ohmo keeps no log file")
         return self._book
 
 

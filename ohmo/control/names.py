@@ -10,7 +10,7 @@ from channels.record import record
 from ohmo.contracts.reports import Reports, Spender, Spent, UsageTotal
 from ohmo.control.ports import People
 
-_HOUSE, _OWNER = "the house", "owner"
+_HOUSE, _OWNER = "ohmo itself", "owner"
 _NUMBERS = [field.name for field in fields(Spent)]
 _KEPT = 10_000  # people; the oldest are forgotten and looked for again
 

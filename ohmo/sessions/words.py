@@ -22,7 +22,7 @@ STILL_WANTED = "(This message is old; its person was asked and still wants it an
 
 def unreadable(reason: str) -> str:
     """A stored message that means nothing any more."""
-    return f"A message here cannot be read any more ({reason.rstrip('.')}). It is kept as a dead letter; please say it again."
+    return f"A message here cannot be read any more ({reason.rstrip('.')}). It failed for good; please say it again."
 
 
 def failed(reason: str, *, guest: bool = False, again: bool = True) -> str:

@@ -149,7 +149,7 @@ async def test_times_name_their_zone_and_count_by_the_clock_of_the_house(chromiu
     await go(page, "chat")
     await page.get_by_role("button", name="Status", exact=True).click()
     await expect(page.locator("#facts .house")).to_contain_text("America/New_York")
-    await expect(page.locator("#facts .warning")).to_contain_text("3 hours behind the clock of the house")
+    await expect(page.locator("#facts .warning")).to_contain_text("3 hours behind the clock of the machine ohmo runs on")
     await context.close()
 
 
@@ -251,7 +251,7 @@ async def test_an_answer_that_was_overtaken_is_not_drawn(page: Page, house: Smal
     assert len(held) == 2
     for route in held:
         async with page.expect_response("**/api/v1/usage?days=90**"):
-            await route.fulfill(json={"usage": [{**old, "who": "the house", "id": "", "address": None, "thread": ""}]})
+            await route.fulfill(json={"usage": [{**old, "who": "ohmo itself", "id": "", "address": None, "thread": ""}]})
     await page.get_by_role("button", name="By person").click()  # drawn anew from what was read
     await page.get_by_role("button", name="By model").click()
     await expect(page.locator("#board .numbers-table").first).to_contain_text("large")

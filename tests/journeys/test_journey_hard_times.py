@@ -29,7 +29,7 @@ async def test_a_message_that_cannot_be_read_ends_visibly_and_the_thread_goes_on
             return any("cannot be read any more" in text for text in life.texts())
 
         await eventually(said)
-        await life.hears("dead letter", "dm:owner")
+        await life.hears("failed for good", "dm:owner")
         await life.platform.says("two")
         await life.hears("echo: two")
         report = await built.store.audit_report()

@@ -66,7 +66,7 @@ async def test_a_dead_letter_is_said_in_its_thread_and_to_the_owner(world: Calla
         await eventually(lambda: built.board.address("fake", "x") is not None)
         await life.platform.says("hello")
         await life.hears("I could not finish this: The key was refused.")
-        await life.hears("ended as a dead letter", "dm:owner")
+        await life.hears("failed for good", "dm:owner")
         report = await built.store.audit_report()
     assert report.problems == ()
     assert report.endings == {"dead": 1}

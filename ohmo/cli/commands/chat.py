@@ -12,8 +12,8 @@ import click
 @click.command("chat", help=__doc__)
 @click.option("--continue", "again", is_flag=True, help="Go on with the latest conversation of this keyboard.")
 @click.option("--resume", metavar="ID", help="Go on with this session, as `ohmo sessions list` shows it.")
-@click.option("--model", metavar="M", help="The model for this thread.")
-@click.option("--permission-mode", type=click.Choice(["default", "plan", "full_auto"]), help="The mode for this thread.")
+@click.option("--model", metavar="M", help="The model of this conversation.")
+@click.option("--permission-mode", type=click.Choice(["default", "plan", "full_auto"]), help="The mode of this conversation.")
 @click.option("--config", type=click.Path(path_type=Path), help="Without a running daemon: another config.yaml.")
 @click.option("--remote", metavar="URL", help="A daemon elsewhere; its token in OHMO_TOKEN.")
 def COMMAND(remote: str | None, config: Path | None, **wishes: Any) -> None:  # noqa: N802 - the name every command file exports
@@ -23,7 +23,7 @@ def COMMAND(remote: str | None, config: Path | None, **wishes: Any) -> None:  # 
 
 
 def chat(wishes: Any, remote: str | None, config: Path | None) -> None:
-    """Attached to the daemon; without one, the house of this process for as long as the conversation lasts."""
+    """Attached to the daemon; without one, ohmo runs in this process for as long as the conversation lasts."""
     from ohmo.cli.prompt import house_for
     from ohmo.cli.screen import Plain, paints
     from ohmo.cli.talk import Talk, thread_of

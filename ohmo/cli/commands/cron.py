@@ -32,7 +32,7 @@ def _fields(function: Callable[P, R]) -> Callable[P, R]:
         click.option("--every", metavar="SPAN", help="Again and again: 2s, 5m, 24h."),
         click.option("--tz", metavar="ZONE", help="Of the schedule, e.g. Asia/Shanghai; else cron.timezone."),
         click.option("--to", metavar="ADDRESS", help="Where the report goes, e.g. slack:C123; else only into the history."),
-        click.option("--thread", metavar="T", help="A thread there; without --to a named thread of the house."),
+        click.option("--thread", metavar="T", help="A thread there; without --to the name of a conversation of its own."),
         click.option("--prompt", metavar="TEXT", help="What shall be done ('-': read it from standard input)."),
         click.option("--rule", "rules", multiple=True, metavar="RULE", help="What it may do unasked, e.g. 'Bash(gh run list:*)'. Repeatable."),
         click.option("--secret", "secrets", multiple=True, metavar="NAME=REF", help="For its commands, e.g. GH_TOKEN=env:GH_TOKEN. Repeatable."),

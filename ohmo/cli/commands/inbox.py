@@ -21,7 +21,7 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @client_options
 def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> None:
-    """The newest arrivals."""
+    """The newest messages, also those of jobs and buttons."""
     found = reach(remote).get("/api/v1/inbox", state=state, limit=limit)
     if as_json:
         click.echo(as_json_text(found["inbox"]))
@@ -42,7 +42,7 @@ def list_(state: str | None, limit: int, as_json: bool, remote: str | None) -> N
 @client_options
 @click.pass_context
 def audit(ctx: click.Context, as_json: bool, remote: str | None) -> None:
-    """Prove that every accepted arrival has one ending or is on its way; exit 1 when not."""
+    """Prove that every message that was taken in has one end or is on its way; exit 1 when not."""
     found = reach(remote).get("/api/v1/inbox/audit")
     if as_json:
         click.echo(as_json_text(found))
@@ -60,7 +60,7 @@ def audit(ctx: click.Context, as_json: bool, remote: str | None) -> None:
 @click.argument("id")
 @client_options
 def why(id: str, as_json: bool, remote: str | None) -> None:
-    """What became of one arrival (ID as in list: THREAD/SEQ)."""
+    """What became of one message (ID as in list: THREAD/SEQ)."""
     thread, seq = _split(id)
     found = reach(remote).get(f"/api/v1/inbox/{thread}/{seq}")
     if as_json:
@@ -76,7 +76,7 @@ def why(id: str, as_json: bool, remote: str | None) -> None:
 @click.argument("id")
 @client_options
 def retry(id: str, as_json: bool, remote: str | None) -> None:
-    """Bring a dead arrival back (ID as in list: THREAD/SEQ)."""
+    """Try a failed message again (ID as in list: THREAD/SEQ)."""
     thread, seq = _split(id)
     found = reach(remote).post(f"/api/v1/inbox/{thread}/{seq}/retry", {})
     click.echo(as_json_text(found) if as_json else f"{id}: will be tried again")

@@ -37,7 +37,7 @@ def list_(as_json: bool, remote: str | None) -> None:
 @COMMAND.command()
 @click.argument("code")
 @click.option(
-    "--role", type=click.Choice(("guest", "user", "admin")), help="Default: guest; of a house without an owner's name the first is user."
+    "--role", type=click.Choice(("guest", "user", "admin")), help="Default: guest; user for the first one where no owner is named."
 )
 @client_options
 def approve(code: str, role: str | None, as_json: bool, remote: str | None) -> None:

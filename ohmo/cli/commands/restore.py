@@ -53,10 +53,10 @@ def _told(count: int, unsent: int, *, later: bool, lost: Path | None) -> list[st
     lines: list[str] = []
     if count:
         lines.append(
-            f"{some(count, 'message')} had no answer yet and may have got one since: dead letters now; ohmo inbox list --state dead"
+            f"{some(count, 'message')} had no answer yet and may have got one since; not tried again by themselves: ohmo inbox list --state dead"
         )
     if unsent:
-        lines.append(f"{some(unsent, 'answer')} may not have come: dead letters, too; ohmo outbox list --state dead")
+        lines.append(f"{some(unsent, 'answer')} may not have come; not sent again by themselves: ohmo outbox list --state dead")
     if not later:
         lines.append("what was said since the backup is not known: where a platform keeps its history, ohmo reads it again and answers it")
     if lost is not None:

@@ -1,4 +1,4 @@
-"""One true answer for each part of the house."""
+"""How ohmo is: the model, what waits, every channel."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def COMMAND() -> None:  # noqa: N802 - the name every command file exports
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def check(ctx: click.Context, as_json: bool) -> None:
-    """Every page, every index, every law; exit 1 when something is wrong. May be asked while the daemon runs."""
+    """Every page, every index, every rule of the store; exit 1 when something is wrong. May be asked while the daemon runs."""
     import sqlite3
 
     from ohmo.cli.show import as_json_text, clean
@@ -98,5 +98,5 @@ def _file() -> Path:
 
     found = settings().database
     if found is None:
-        raise click.ClickException("the store is in PostgreSQL: its server cares for that; ohmo inbox audit looks at the laws")
+        raise click.ClickException("the store is in PostgreSQL: its server cares for that; ohmo inbox audit looks whether every message has its end")
     return found

@@ -26,7 +26,7 @@ def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:  # n
     if by == "person":
         first |= {"PERSON": lambda row: row["who"], "ID": lambda row: row["id"] or "-"}
     if by == "thread":
-        first = {"THREAD": lambda row: row["thread"] or "the house", "PLACE": _place, "TITLE": lambda row: row["title"]}
+        first = {"THREAD": lambda row: row["thread"] or "ohmo itself", "PLACE": _place, "TITLE": lambda row: row["title"]}
     columns: Columns = {
         **first,
         "CALLS": lambda row: row["calls"],

@@ -147,7 +147,7 @@ const house = new StatusBoard({
 function badges(told) {
   const all = told.turns_parked + (told.asking ?? 0);
   const dead = (told.inbox.dead ?? 0) + (told.outbox.dead ?? 0);
-  for (const [id, number, words] of [["count-all", all + dead, "waiting for you"], ["count-approvals", told.turns_parked, "waiting"], ["count-dead", dead, "dead letters"], ["count-people", told.asking ?? 0, "ask to be let in"]]) {
+  for (const [id, number, words] of [["count-all", all + dead, "waiting for you"], ["count-approvals", told.turns_parked, "waiting"], ["count-dead", dead, "failed"], ["count-people", told.asking ?? 0, "ask to be let in"]]) {
     $(id).hidden = number === 0;
     $(id).textContent = number > 99 ? "99+" : number ? String(number) : "";
     $(id).setAttribute("aria-label", `${number} ${words}`);

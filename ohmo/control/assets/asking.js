@@ -35,7 +35,7 @@ export function asking(asked, toast, answered) {
     controls.append(made);
   });
   if (question.kind === "question") controls.append(inWords(question, say));
-  if (asked.state === "queued") controls.replaceChildren(node("p", "muted", "Another question of this thread comes first."));
+  if (asked.state === "queued") controls.replaceChildren(node("p", "muted", "Another question of this conversation comes first."));
   const inner = node("div", "inner", node("h2", "", question.title), words, node("p", "muted where", who(asked), " in ", thread(asked), asked.deadline ? when(asked.deadline, " · ends ") : "", copy(asked.ask.id, "Copy the id")), controls);
   const card = node("article", "card turn ask", node("div", "card-icon", icon(question.kind === "question" ? "ask" : "shield")), inner);
   card.setAttribute("aria-label", question.title);

@@ -18,7 +18,7 @@ export function clocksApart() {
   if (Math.abs(ahead) < 60_000) return "";
   const minutes = Math.round(Math.abs(ahead) / 60_000);
   const words = minutes < 120 ? `${minutes} min` : minutes < 2880 ? `${Math.round(minutes / 60)} hours` : `${Math.round(minutes / 1440)} days`;
-  return `The clock of this browser is ${words} ${ahead > 0 ? "behind" : "before"} the clock of the house. "Ago" and "in" count by the house's.`;
+  return `The clock of this browser is ${words} ${ahead > 0 ? "behind" : "before"} the clock of the machine ohmo runs on. "Ago" and "in" count by that one.`;
 }
 
 const ago = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });

@@ -113,7 +113,7 @@ export class Usage extends Whole {
   /** The conversations that cost most; each leads to its thread. */
   dearest() {
     const rows = this.threads.map((one) => {
-      if (!one.address) return ["the house", one];
+      if (!one.address) return ["ohmo itself", one];
       const link = node("a", "", one.title || "Nobody has written here yet");
       link.href = `#/threads/${encodeURIComponent(one.thread)}`;
       return [node("span", "", link, node("span", "place", ` ${place(one.address)}`)), one];

@@ -64,7 +64,7 @@ def _missed(ground: Ground, connection: sqlite3.Connection, rows: Sequence[JobRo
         return ok()
     names = ", ".join(f"{name} ({count})" for name, count in list(missed.items())[:5])
     return warning(
-        f"slots of the last day were missed: {names}", "ohmo service install keeps ohmo running; catch_up: all makes up for each slot"
+        f"runs of the last day were missed: {names}", "ohmo service install keeps ohmo running; catch_up: all makes up for each run"
     )
 
 
@@ -165,7 +165,7 @@ def _line(text: str) -> str:
 
 CHECKS = (
     Check("cron.failing", "no job fails", _jobs(_failing)),
-    Check("cron.missed", "no slot was missed lately", _jobs(_missed)),
+    Check("cron.missed", "no run was missed lately", _jobs(_missed)),
     Check("cron.late", "jobs begin when they are due", _jobs(_late)),
     Check("cron.open", "runs end", _jobs(_open)),
     Check("cron.target", "reports have a way to go", _jobs(_target)),

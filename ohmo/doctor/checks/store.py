@@ -93,7 +93,7 @@ def _hollow(_: Ground, connection: sqlite3.Connection) -> Finding:
 def _laws(_: Ground, connection: sqlite3.Connection) -> Finding:
     found = inspection.broken_laws(connection)
     return (
-        problem(f"{len(found)} laws are broken, the first: {found[0]}", "keep a copy (ohmo backup), then ohmo inbox audit and report it")
+        problem(f"{len(found)} rules of the store are broken, the first: {found[0]}", "keep a copy (ohmo backup), then ohmo inbox audit and report it")
         if found
         else ok()
     )
@@ -101,7 +101,7 @@ def _laws(_: Ground, connection: sqlite3.Connection) -> Finding:
 
 def _dead_letters(_: Ground, connection: sqlite3.Connection) -> Finding:
     count = int(connection.execute("SELECT COUNT(*) FROM inbox WHERE state = 'ended' AND ending = 'dead'").fetchone()[0])
-    return warning(f"{count} messages ended as dead letters", "ohmo inbox list --state dead, then ohmo inbox retry ID") if count else ok()
+    return warning(f"{count} messages failed for good (dead letters)", "ohmo inbox list --state dead, then ohmo inbox retry ID") if count else ok()
 
 
 def _dead_posts(_: Ground, connection: sqlite3.Connection) -> Finding:
@@ -170,7 +170,7 @@ CHECKS = (
     Check("store.version", "the store is not newer than this ohmo", _version),
     Check("store.log", "its log is folded in", _log),
     Check("store.hollow", "it holds no large emptiness", _read(_hollow)),
-    Check("store.laws", "its laws hold", _read(_laws)),
+    Check("store.laws", "its rules hold", _read(_laws)),
     Check("store.dead_letters", "no message ended unanswered", _read(_dead_letters)),
     Check("store.dead_posts", "every answer was delivered", _read(_dead_posts)),
     Check("store.waiting", "nothing waits long", _read(_waiting)),

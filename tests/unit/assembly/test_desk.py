@@ -64,8 +64,8 @@ async def test_why_tells_what_became_of_a_message() -> None:
     _, second = await scene.hears("b")
     assert await scene.desk.why(thread, str(first)) == f"Message {first} of 2026-01-01 09:30:00 UTC: answered."
     assert await scene.desk.why(thread, "") == f"Message {second} of 2026-01-01 09:30:00 UTC: waiting."
-    assert await scene.desk.why(thread, "999") == "There is no such message in this thread."
-    assert await scene.desk.why("nowhere", "") == "There is no such message in this thread."
+    assert await scene.desk.why(thread, "999") == "There is no such message here."
+    assert await scene.desk.why("nowhere", "") == "There is no such message here."
     for wrong in ("one", "²", "9" * 30):
         assert await scene.desk.why(thread, wrong) == f"`/why {wrong}`: a message has a number; `/inbox` shows them."
 

@@ -79,7 +79,7 @@ def test_lines_of_a_pipe_are_said_one_after_the_other_and_questions_are_answered
         offline, "chat", stdin="/model\nrun Write file_path=a.txt content=x\ny\nrun Write file_path=b.txt content=x\nn\n/exit\nnever said\n"
     )
     assert said.returncode == 0
-    assert "- `offline` (default) ← this thread" in said.stdout
+    assert "- `offline` (default) ← here" in said.stdout
     assert (offline.parent / "work" / "a.txt").read_text() == "x"
     assert not (offline.parent / "work" / "b.txt").exists()
     assert "· Write a.txt" in said.stdout

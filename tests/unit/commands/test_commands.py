@@ -299,7 +299,7 @@ async def test_no_other_model_is_taken(standing: Standing, argument: str, line: 
 @pytest.mark.parametrize(("chosen", "marked"), [(None, "large-3"), ("small-1", "small-1"), ("by-hand-9", "by-hand-9")])
 async def test_the_model_of_this_thread_is_marked(chosen: str | None, marked: str) -> None:
     text = (await run("/model", settings=ThreadSettings(model=chosen))).text
-    assert [line.split("`")[1] for line in text.splitlines() if line.endswith("← this thread")] == [marked]
+    assert [line.split("`")[1] for line in text.splitlines() if line.endswith("← here")] == [marked]
     assert all(name in text for name in ("small-1", "middle-2", "`large-3` (default)"))
     assert "/model NAME" not in (await run("/model", standing="guest")).text
 
@@ -307,12 +307,12 @@ async def test_the_model_of_this_thread_is_marked(chosen: str | None, marked: st
 @pytest.mark.parametrize(("standing", "inside"), [("owner", True), ("admin", True), ("user", False), ("guest", False)])
 async def test_status_tells_the_state_of_the_house_to_those_who_keep_it(standing: Standing, inside: bool) -> None:
     text = (await run("/status", Desk(turn="t"), standing=standing)).text
-    assert "a turn is running" in text
+    assert "I am at work" in text
     assert ("token revoked" in text, "the disk is nearly full" in text) == (inside, inside)
 
 
 async def test_status_knows_that_a_person_is_waited_for() -> None:
-    assert "waiting for an answer" in (await run("/status", Desk([asked()]))).text
+    assert "a question waits for an answer" in (await run("/status", Desk([asked()]))).text
 
 
 # the page

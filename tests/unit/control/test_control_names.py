@@ -38,7 +38,7 @@ async def test_who_was_let_in_is_called_so_and_who_spoke_as_the_platform_says(ho
     found = await told(
         names, spent("slack", "U1"), spent("slack", "U2"), spent("slack", "U3"), spent("web", "owner", "local"), spent("", "", "")
     )
-    assert found == [("Ada", "slack:U1"), ("Grace", "slack:U2"), ("slack:U3", "slack:U3"), ("owner", "owner"), ("the house", "")]
+    assert found == [("Ada", "slack:U1"), ("Grace", "slack:U2"), ("slack:U3", "slack:U3"), ("owner", "owner"), ("ohmo itself", "")]
 
 
 async def test_one_id_in_two_channels_is_two_people(house: SmallHouse, names: Names) -> None:
@@ -55,7 +55,7 @@ async def test_a_name_that_two_people_bear_stands_with_their_ids(house: SmallHou
         Spender("slack", "T2", "U1"): "Ada",
         Spender("discord", "1", "9"): "Ada",
         Spender("slack", "T1", "U3"): "owner",
-        Spender("slack", "T1", "U4"): "the house",
+        Spender("slack", "T1", "U4"): "ohmo itself",
     }
     found = await told(
         names, spent("slack", "U1"), spent("slack", "U1", "T2"), spent("discord", "9", "1"), spent("slack", "U3"), spent("slack", "U4")
@@ -65,7 +65,7 @@ async def test_a_name_that_two_people_bear_stands_with_their_ids(house: SmallHou
         "Ada (slack:U1) in T2",
         "Ada (discord:9)",
         "owner (slack:U3)",
-        "the house (slack:U4)",
+        "ohmo itself (slack:U4)",
     ]
 
 
