@@ -56,7 +56,12 @@ def configurations() -> Iterator[object]:
                 yield pytest.param(shown, id=f"{page.relative_to(ROOT)}:{line}")
 
 
-SHAPES = {"TELEGRAM": "123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11", "FEISHU_APP_ID": "cli_a1b2c3d4e5f6", "BOT": "xoxb-1-2-a", "APP": "xapp-1-a-2-b"}
+SHAPES = {
+    "TELEGRAM": "123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11",
+    "FEISHU_APP_ID": "cli_a1b2c3d4e5f6",
+    "BOT": "xoxb-1-2-a",
+    "APP": "xapp-1-a-2-b",
+}
 
 
 def secret(name: str) -> str:

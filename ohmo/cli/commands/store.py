@@ -98,5 +98,7 @@ def _file() -> Path:
 
     found = settings().database
     if found is None:
-        raise click.ClickException("the store is in PostgreSQL: its server cares for that; ohmo inbox audit looks whether every message has its end")
+        raise click.ClickException(
+            "the store is in PostgreSQL: its server cares for that; ohmo inbox audit looks whether every message has its end"
+        )
     return found

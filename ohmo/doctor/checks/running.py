@@ -67,7 +67,10 @@ def _model(ground: Ground) -> Finding:
     wanted = ground.config.profile.provider if ground.config is not None else "offline"
     if status["model"] != "offline" or wanted == "offline":
         return ok(str(status["model"]))
-    return note(f"it runs without a model ({status['provider']})", "ohmo init asks for one, and it is taken over within seconds; docs/models.md says more")
+    return note(
+        f"it runs without a model ({status['provider']})",
+        "ohmo init asks for one, and it is taken over within seconds; docs/models.md says more",
+    )
 
 
 def _parked(ground: Ground) -> Finding:

@@ -93,7 +93,10 @@ def _hollow(_: Ground, connection: sqlite3.Connection) -> Finding:
 def _laws(_: Ground, connection: sqlite3.Connection) -> Finding:
     found = inspection.broken_laws(connection)
     return (
-        problem(f"{len(found)} rules of the store are broken, the first: {found[0]}", "keep a copy (ohmo backup), then ohmo inbox audit and report it")
+        problem(
+            f"{len(found)} rules of the store are broken, the first: {found[0]}",
+            "keep a copy (ohmo backup), then ohmo inbox audit and report it",
+        )
         if found
         else ok()
     )
@@ -101,7 +104,11 @@ def _laws(_: Ground, connection: sqlite3.Connection) -> Finding:
 
 def _dead_letters(_: Ground, connection: sqlite3.Connection) -> Finding:
     count = int(connection.execute("SELECT COUNT(*) FROM inbox WHERE state = 'ended' AND ending = 'dead'").fetchone()[0])
-    return warning(f"{count} messages failed for good (dead letters)", "ohmo inbox list --state dead, then ohmo inbox retry ID") if count else ok()
+    return (
+        warning(f"{count} messages failed for good (dead letters)", "ohmo inbox list --state dead, then ohmo inbox retry ID")
+        if count
+        else ok()
+    )
 
 
 def _dead_posts(_: Ground, connection: sqlite3.Connection) -> Finding:
