@@ -176,8 +176,11 @@ def said_in_documentation() -> Iterator[tuple[str, list[str]]]:
     """Every command line of ohmo in a block or in backticks, with where it stands, as words."""
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy" / "README.md"):
         text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-        blocks = "\n".join(body for kind, body in re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL) if kind in ("", "sh", "console"))
-        lines = [*blocks.splitlines(), *re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))]
+        blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
+        lines = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+        lines += [line for kind, body in blocks if kind in ("", "sh") for line in body.splitlines()]
+        # what a terminal showed: a line with a prompt is a command, any other one is an answer
+        lines += [line[2:] for kind, body in blocks if kind == "console" for line in body.splitlines() if line.startswith("$ ")]
         for line in lines:
             if (found := re.match(r"\s*(?:\.venv/bin/)?ohmo(?: (.*))?$", line)) is not None:
                 yield str(page.relative_to(ROOT)), (found[1] or "").split("#")[0].split()
