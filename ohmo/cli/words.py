@@ -18,12 +18,14 @@ _ARGUMENTS = {
 
 @cache
 def commands() -> Mapping[str, str]:
-    """Name and summary, of the house and of this keyboard. Brings the commands' rooms, so only when somebody types a slash."""
-    from ohmo.commands.contract import Command
+    """Name and summary, of the house and of this keyboard, in order of use. Brings the commands' rooms, so only when somebody types a slash."""
+    from ohmo.commands.contract import ORDER, Command
     from ohmo.discovery import scan
 
-    known = {name: one.summary for name, one in scan("ohmo.commands", "COMMAND").items() if isinstance(one, Command)}
-    return {**known, "exit": "leave; the daemon goes on"}
+    known = {
+        one.name: f"{one.usage} {one.summary}".strip() for one in scan("ohmo.commands", "COMMAND").values() if isinstance(one, Command)
+    }
+    return {name: known[name] for name in sorted(known, key=(*ORDER, *known).index)} | {"exit": "leave; the daemon goes on"}
 
 
 class Arguments:

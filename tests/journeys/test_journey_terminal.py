@@ -73,8 +73,8 @@ async def test_commands_and_what_may_stand_behind_them_are_completed(tmp_path: P
 
         def story(at: Terminal) -> None:
             at.types("/mod")
-            at.after("which model answers here")
-            at.types("\t\t")
+            at.after("[NAME|default] which model answers here")
+            at.types("\t")
             at.types(" g")
             at.after("pt-5")
             at.types("\t\r")
