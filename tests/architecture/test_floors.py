@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 FLOORS: dict[int, tuple[str, ...]] = {
-    0: ("channels.record", "channels.durable", "channels.loopback", "channels.contract", "channels.errors"),
+    0: ("channels.record", "channels.durable", "channels.loopback", "channels.walls", "channels.contract", "channels.errors"),
     1: (
         "ohmo.contracts",
         "channels.registry",
