@@ -52,7 +52,7 @@ async def build_model(config: Config, seams: Seams) -> build.Model:
     """What the profile and its fallbacks have become; asks loopback servers only for ``provider: auto`` without a key."""
     chain = [(config.profile_name, config.profile), *config.fallback]
     endpoints = [endpoint_of(name, profile, config) for name, profile in chain]
-    prices = {name: _price(one) for name, one in config.pricing.items()}
+    prices = {name: _price(one) for name, one in config.written.pricing.items()}
     return await build.model(endpoints, build.covers(scan), load, seams.environ, pricing=prices)
 
 

@@ -24,7 +24,6 @@ from ohmo.config.models import (
     Cron,
     Limits,
     McpServer,
-    Pricing,
     Profile,
     Retention,
     Sandbox,
@@ -58,7 +57,6 @@ class Config:
     permissions: Permissions
     sandbox: Sandbox
     budgets: Budgets
-    pricing: Mapping[str, Pricing]
     limits: Limits
     sessions: Sessions
     store_url: str = field(repr=False)  # may hold a password
@@ -129,7 +127,6 @@ def load(
         permissions=fill(written.permissions),
         sandbox=written.sandbox,
         budgets=written.budgets,
-        pricing=written.pricing,
         limits=written.limits,
         sessions=written.sessions,
         store_url=store_url,
