@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +250,8 @@ async def test_full_auto_is_seen_at_a_glance_in_both_schemes(house: SmallHouse, 
     answering(house, "done")
     await send(page, "first")
     await expect(page.locator("#terms")).to_contain_text("Asks")
-    await house.choose(next(iter(house.addresses)), ThreadSettings(mode="full_auto"))
+    ends = datetime.now(UTC) + timedelta(hours=1)
+    await house.choose(next(iter(house.addresses)), ThreadSettings(mode="full_auto", free_until=ends))
     await page.reload()
     await expect(page.get_by_role("button", name="Mode: Full auto")).to_be_visible()
     for scheme, red in (("light", "rgb(184, 72, 61)"), ("dark", "rgb(224, 132, 120)")):
