@@ -84,13 +84,9 @@ class Config:
 
 
 def load(
-    path: Path | None = None,
-    *,
-    environ: Mapping[str, str],
-    profile: str | None = None,
-    manifests: Mapping[str, Manifest] | None = None,
-    text: str | None = None,
-) -> Config:
+    path: Path | None = None, *, environ: Mapping[str, str], profile: str | None = None,
+    manifests: Mapping[str, Manifest] | None = None, text: str | None = None,
+) -> Config:  # fmt: skip
     """``path`` (``--config``), else ``$OHMO_CONFIG``, else ``$OHMO_HOME/config.yaml`` when it exists, else defaults. ``profile`` (``--profile``), else
     ``$OHMO_PROFILE``, else the file's. ``OHMO__SECTION__KEY`` variables win over the file. With ``manifests`` the platforms' own keys are
     checked too, so that one error lists everything. ``text``: what the file would say, instead of what it says. Writes nothing.
