@@ -21,7 +21,7 @@ from ohmo.permissions.ruling import Layer, Ruling, by_mode
 from ohmo.permissions.shell import Script, Shell, Simple, only_git_that_reads
 from ohmo.permissions.shell.admitting import covers
 from ohmo.permissions.shell.inline import hidden_code
-from ohmo.permissions.shell.paths_in import SHALLOW, goes_deep, places, wanted_paths
+from ohmo.permissions.shell.paths_in import goes_deep, looks_only, places, wanted_paths
 from ohmo.permissions.shell.programs import is_machine_code, program_at
 from ohmo.permissions.shell.reading import BUILTINS, reading
 from ohmo.permissions.shell.readings import Reading
@@ -128,7 +128,7 @@ class CommandPolicy:
             return _forbidden(word)
         if touch is Touch.PAGE and not reading(simple):
             return _forbidden(word)
-        if touch is Touch.ABOVE and simple.name not in SHALLOW:
+        if touch is Touch.ABOVE and not looks_only(simple):
             why = f"{word} holds sensitive places"
             return Ruling("ask", "sensitive", word, why, remember=False)
         told = any(each.target == word for each in simple.redirects)
@@ -172,7 +172,7 @@ class CommandPolicy:
                     if rule is not None:
                         why = f"the rule deny {rule.text} forbids {path}"
                         return Ruling("deny", "deny", rule.text, why, remember=False)
-                    if lower is not None and simple.name not in SHALLOW:
+                    if lower is not None and not looks_only(simple):
                         why = f"{path} holds what the rule deny {lower.text} forbids"
                         asked = asked or Ruling("ask", "deny", lower.text, why, remember=False)
         for word in part.pieces if asked is None else ():
@@ -243,6 +243,12 @@ class CommandPolicy:
             found = first_sensitive(path, self._sensitive, twins, linked=linked) if deep else ""
             if found:
                 return f"{found} is below {path}"
+        if opened.kind == "trees" and opened.repository is not None:  # whatever git knows there
+            for cwd in simple.cwds:
+                known = repository_at(_resolved(opened.repository, cwd))
+                twin = first_sensitive(known.folders[0], None, twins) if known is not None else ""
+                if twin:
+                    return f"{twin} is a sensitive file under another name"
         return ""
 
     def _why_not_free(self, simple: Simple, opened: Reading | None, context: CallContext) -> str:

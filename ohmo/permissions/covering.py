@@ -19,7 +19,9 @@ def spellings(simple: Simple) -> tuple[str, ...]:
     the verb, the letters of its short options in order, and what a wrapper runs."""
     if not simple.words:
         return ()
-    bare = (simple.name, *simple.words[1:])
+    program, dash, verb = simple.name.partition("-")
+    name = (program, verb) if program == "git" and dash else (simple.name,)  # git-push is git push
+    bare = (*name, *simple.words[1:])
     found = [simple.text, " ".join(bare), *_without_options(bare)]
     found += [" ".join(words) for words in tails(simple.words)]
     return tuple(dict.fromkeys((*found, *map(_in_order, found))))

@@ -35,7 +35,7 @@ def _any_of(places: frozenset[str]) -> str:
     return f"(?:{'|'.join(forms)})(?=/|$)"
 
 
-_PLACE = re.compile(rf"/(?:{_any_of(_NAMED)}|(?!{_any_of(_DATA)})\.[^/]*)")
+_PLACE = re.compile(rf"/(?:{_any_of(_NAMED)}|(?!\.\.\.(?:/|$)|{_any_of(_DATA)})\.[^/]*)")
 _OF_THE_SYSTEM = re.compile(rf"/{_any_of(_SYSTEM)}")
 
 

@@ -11,12 +11,13 @@ from ohmo.permissions.twins import Twins
 _MOST = 50_000  # entries of one tree
 
 
-def first_sensitive(path: str, sensitive: SensitivePaths, twins: Twins, *, linked: bool) -> str:
+def first_sensitive(path: str, sensitive: SensitivePaths | None, twins: Twins, *, linked: bool = False) -> str:
     """``path`` absolute and resolved: the first sensitive file below it, or "more than ..." for a
     tree too large to be looked through; "" when there is none. What begins with a dot counts: rules
     of what to leave out, which may lie in the tree, bring it in. A file or folder that is sensitive
     under another name counts too; with ``linked`` a link that leads out of the tree, which git
-    follows where it once knew a folder."""
+    follows where it once knew a folder. ``sensitive`` None: for what reads the files of a repository,
+    whose names it keeps anyway: other names only, beside ``.git``, and any tree is small enough."""
     left = _MOST
     queue = [path]
     while queue:
@@ -25,8 +26,11 @@ def first_sensitive(path: str, sensitive: SensitivePaths, twins: Twins, *, linke
                 for entry in entries:
                     left -= 1
                     if left < 0:
-                        return f"more than {_MOST} files"
-                    if sensitive.hides(entry.path) or twins.at(entry.path) is Touch.INSIDE:
+                        return f"more than {_MOST} files" if sensitive is not None else ""
+                    if sensitive is None and entry.name == ".git":
+                        continue
+                    hidden = sensitive is not None and sensitive.hides(entry.path)
+                    if hidden or twins.at(entry.path) is Touch.INSIDE:
                         return entry.path
                     if entry.is_dir(follow_symlinks=False):
                         queue.append(entry.path)

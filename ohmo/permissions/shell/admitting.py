@@ -70,7 +70,6 @@ yarn test        | {_NPM}
 yarn run         | {_NPM}
 yarn install     | {_NPM}
 bun test         | {_NPM}
-bun run          | {_NPM}
 bun install      | {_NPM}
 make             | -knsBiqrw -j? -l? --keep-going --dry-run --just-print --silent --always-make
                  |   --ignore-errors --question --no-print-directory --jobs? --trace
@@ -129,19 +128,24 @@ _COMPILING = re.compile(
 )
 # Their first word says what runs (tar's may hold options without a dash).
 _INTERPRETERS = word_set(
-    """python python3 node ruby perl php lua deno bun tclsh osascript Rscript java npx pnpx bunx uvx
-        tar bsdtar gtar"""
+    """python pypy node nodejs tsx ts-node ruby perl php lua deno bun tclsh osascript Rscript julia
+        java npx pnpx bunx uvx tar bsdtar gtar"""
 )
+_VERSION = re.compile(r"[\d.-]+$")
+# Verbs behind which the next words are a program, whosever verbs they are.
+_STARTERS = word_set("run exec x dlx eval tool shell")
 # Verbs that run, or set up, what the next words say; no rule with a wildcard covers those.
-_RUNNERS = word_set(
-    """run exec x dlx eval config alias api create bisect submodule filter-branch difftool mergetool
-        debug cp apply ssh tool shell init start attach compose plugin extension completion edit
+_RUNNERS = _STARTERS | word_set(
+    """config alias api create bisect submodule filter-branch difftool mergetool
+        debug cp apply ssh init start attach compose plugin extension completion edit
         replace patch proxy link daemon remote explore publish set-env edit-env add-on foreach"""
 )
 # What git is given first here may be a folder, whose hooks and settings then count.
 _FROM_REMOTES = (("git", "push"), ("git", "pull"), ("git", "fetch"))
 _REMOTES = ("origin", "upstream")
 _OPERAND = re.compile(r"(?!.*::)(?!(?i:file):)[\w./][\w./:@%+=,~^-]*")
+_NODE = re.compile(r"[\w./][\w./:@%+=,~^-]*(?:\[[\w./:, -]+\])?")  # a test and its parameters
+_VARIABLE = re.compile(r"\w+[:+?!]*=(?!=)")
 _TARGET = re.compile(r"[\w./][\w./%+-]*")
 _OUTSIDE = re.compile(r"/|~|(?:.*/)?\.\.(?:/|$)")
 
@@ -244,9 +248,10 @@ def _admitted(command: Simple, free: tuple[int, ...], inside: Inside) -> bool:
     if row is None:
         listed = any(each[0] == name for each in _rows())
         begins = 1 in free or words[1] in _RUNNERS or words[1].startswith("-")
-        if begins and (listed or name in _INTERPRETERS):
+        starts = _VERSION.sub("", name) in _INTERPRETERS or words[1].partition(":")[0] in _STARTERS
+        if begins and (listed or starts):
             return False
-        return all(map(_OPERAND.fullmatch, told))
+        return all(_OPERAND.fullmatch(word) and not _VARIABLE.match(word) for word in told)
     return _by_row(row, words, free)
 
 
@@ -264,5 +269,7 @@ def _by_row(row: tuple[str, ...], words: tuple[str, ...], free: tuple[int, ...])
         return False
     if row[1:] == ("run",) and "env" in tail:
         return False  # npm-run-script(1): without such a script it prints the environment
-    form = _TARGET if row[0] == "make" else _OPERAND
+    if row == ("go", "run") and any("@" in word for word in tail):
+        return False  # from elsewhere
+    form = _TARGET if row[0] == "make" else _NODE if row[-1] == "pytest" else _OPERAND
     return all(form.fullmatch(tail[at]) for at in parsed.operands)

@@ -10,9 +10,9 @@ from ohmo.permissions.shell.options import Given, Options, given, options_of
 from ohmo.permissions.shell.readings import Reading
 from ohmo.permissions.shell.script import Simple
 
-_CHANGES = """-pszwbRaMCqcU: -S: -G:
+_CHANGES = """-pszwbRaMCqcU? -S: -G:
     --patch --no-patch --stat? --shortstat --numstat --name-only --name-status --summary --raw
-    --abbrev? --unified: --ignore-all-space --ignore-space-change --ignore-blank-lines --color?
+    --abbrev? --unified? --ignore-all-space --ignore-space-change --ignore-blank-lines --color?
     --no-color --word-diff? --minimal --patience --histogram --find-renames? --no-renames
     --diff-filter: --relative? --check --full-index --text --exit-code --quiet --compact-summary
     --dirstat? --pickaxe-regex --pickaxe-all --cached --staged --merge-base --no-ext-diff
@@ -34,7 +34,7 @@ reflog        | {_HISTORY}
 rev-list      | {_HISTORY} --objects
 diff          | {_CHANGES}
 shortlog      | -sneh --summary --numbered --email --since: --until: --no-merges --all
-blame         | -wslectpfnM? -C? -L: --porcelain --line-porcelain --date: --since: --root --abbrev:
+blame         | -wslectpfnM? -C? -L: --porcelain --line-porcelain --date: --since: --root --abbrev?
 annotate      | -wsl -L:
 rev-parse     | -q --abbrev-ref? --short? --show-toplevel --git-dir --verify --is-inside-work-tree
               |   --symbolic-full-name --show-prefix --show-cdup --is-bare-repository --all
@@ -42,7 +42,7 @@ ls-files      | -cdmosukztv --cached --deleted --modified --others --stage --unm
               |   --exclude-standard --directory --full-name --error-unmatch --eol
 ls-tree       | -drtlz --name-only --name-status --long --full-name --full-tree --abbrev?
 cat-file      | -petsv
-describe      | --tags --all --always --long --abbrev: --match: --exclude: --exact-match --first-parent
+describe      | --tags --all --always --long --abbrev? --match: --exclude: --exact-match --first-parent
 name-rev      | --name-only --tags --all --always
 merge-base    | -a --all --is-ancestor --fork-point --octopus
 cherry        | -v --abbrev?

@@ -106,6 +106,9 @@ class Reader:
             self._function(node, scope, around)
         elif kind in _LOOPS:
             self._loop(node, scope, around)
+        elif kind == "file_redirect":  # $(<file)
+            redirects = tuple(self._file_redirect(node, scope, []))
+            self._add((), scope, replace(around, redirects=redirects))
         elif kind not in ("comment", "heredoc_body"):
             self._words.visit(node, scope)
             if kind in ("ERROR", "coproc"):

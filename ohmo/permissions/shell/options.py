@@ -23,10 +23,12 @@ class Options:
 @record
 class Given:
     """What a command line comes to: options with their values ("" for a flag), and operands by
-    their positions."""
+    their positions. ``late``: positions of options, and of their values, behind the first operand:
+    operands to a program that reads options only before those (awk, all of BSD and musl)."""
 
     options: tuple[tuple[str, str], ...]
     operands: tuple[int, ...]
+    late: tuple[int, ...] = ()
 
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.options)
@@ -56,8 +58,10 @@ def given(options: Options, words: Sequence[str], start: int = 1, *, getopt: boo
     the next option (or as a file of options) where nothing is attached to it; such a value is None."""
     found: list[tuple[str, str]] = []
     operands: list[int] = []
+    late: list[int] = []
     at = start
     while at < len(words):
+        began = at
         word = words[at]
         at += 1
         if word == "--":
@@ -81,7 +85,9 @@ def given(options: Options, words: Sequence[str], start: int = 1, *, getopt: boo
                     if re.match(r"-(?!\d*$)", value) or (not getopt and value.startswith(("-", "@"))):
                         return None
                 found.append((name, value))
-    return Given(tuple(found), tuple(operands))
+        if operands and operands[-1] < began:
+            late += range(began, at)
+    return Given(tuple(found), tuple(operands), tuple(late))
 
 
 def _split(options: Options, word: str) -> list[tuple[str, str | None]]:

@@ -14,7 +14,7 @@ _HOME = re.compile(r"^(?:~(?=/|$)|\$HOME\b|\$\{HOME\})")
 _ELSEWHERE = re.compile(r"(?:-\w*C|--(?:dir|cd|chd|work-t|work-dir|root|pref)[\w-]*=?|-D)(.*)", re.DOTALL)
 
 # Commands that look at a folder itself and not at what the files below it say.
-SHALLOW = word_set(
+_SHALLOW = word_set(
     """ls dir cd pushd popd pwd du df stat test [ tree realpath readlink basename dirname echo printf mkdir touch find fd
         fdfind file export declare local readonly typeset function set unset exit return true false which type id date
         findmnt lsblk ps kill rmdir git make cmake npm pnpm yarn bun node cargo go pip uv pytest python python3 seq sleep
@@ -42,6 +42,12 @@ _DEEP_WITH = {
         "python3": r"http\.server$|zipfile$|tarfile$",
     }.items()
 }
+
+
+def looks_only(command: Simple) -> bool:
+    """Whether it looks at a folder it names and not at what the files below it say."""
+    tells = command.name == "git" and not {"grep", "archive"}.isdisjoint(command.words)
+    return command.name in _SHALLOW and not tells
 
 
 def places(command: Simple) -> tuple[str, ...]:

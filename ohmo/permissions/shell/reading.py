@@ -236,6 +236,7 @@ def _of_row(row: _Row, options: Given, command: Simple) -> Reading | None:
         return None
     if not paths and (row.here or (kind == "pattern" and deep)):
         paths = ["."]
+    paths += [words[at] for at in options.late]
     if kind == "names":
         return Reading("names", tuple(paths))
     return Reading("trees" if kind == "pattern" and deep else "files", tuple(paths))

@@ -11,9 +11,11 @@ import stat
 from pathlib import Path
 
 from channels.record import record
+from ohmo.permissions.looked import real
 
 _MOST = 256 * 1024  # bytes of settings
 _MOST_NAMES = 10_000  # of files of git's own beside the objects
+_LONGEST = 4096  # characters of a file that names a folder
 _HEAD = re.compile(r"ref: refs/[^\s]+|[0-9a-f]{40}|[0-9a-f]{64}")
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9-]+)(?:\s+"((?:[^"\\\n]|\\["\\])*)")?\s*\]')
 _SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*([^\\\n]*))?")
@@ -78,8 +80,12 @@ def _repository(top: str) -> Repository:
     own = _git_folder(f"{top}/.git")
     if own is None:
         return Repository((top,), ".git")
+    if not os.path.lexists(f"{own}/commondir"):
+        return Repository((top, own), _unknown(top, own, own))
     shared = _line(f"{own}/commondir")
-    common = os.path.normpath(os.path.join(own, shared)) if shared is not None else own  # noqa: PTH118
+    if shared is None:
+        return Repository((top, own), "commondir")
+    common = real(os.path.join(own, shared))  # noqa: PTH118 - text
     return Repository((top, own, common), _unknown(top, own, common))
 
 
@@ -99,13 +105,16 @@ def _whole(own: str, common: str) -> bool:
     """gitrepository-layout(5), and what git itself asks of a folder before it takes it."""
     head = _line(f"{own}/HEAD")
     folders = (f"{common}/objects", f"{common}/refs")
-    return head is not None and _HEAD.fullmatch(head) is not None and all(map(os.path.isdir, folders))
+    entered = all(os.access(f"{each}/.", os.X_OK) for each in folders)
+    return entered and head is not None and _HEAD.fullmatch(head) is not None
 
 
 def _elsewhere(own: str) -> str:
     """The first file of git's own that may be somebody else's, by a link: git tells what it finds
-    in one. Objects are checked by their names, and hooks not run."""
+    in one. Objects are checked by their names, so theirs may have a second one (a clone on the same
+    disk); hooks are not run."""
     left = _MOST_NAMES
+    objects = f"{own}/objects"
     queue = [own]
     while queue:
         folder = queue.pop()
@@ -117,12 +126,13 @@ def _elsewhere(own: str) -> str:
                         return f"more than {_MOST_NAMES} files"
                     if folder == own and entry.name in ("hooks", "lfs", "modules"):
                         continue
-                    if folder == f"{own}/objects" and entry.name != "info":
-                        continue
                     status = entry.stat(follow_symlinks=False)
                     if stat.S_ISDIR(status.st_mode):
-                        queue.append(entry.path)
-                    elif not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+                        if folder != objects or entry.name in ("info", "pack"):
+                            queue.append(entry.path)
+                        continue
+                    second = status.st_nlink > 1 and not folder.startswith(objects)
+                    if second or not stat.S_ISREG(status.st_mode):
                         return entry.path
         except OSError as error:
             return error.strerror or str(error)
@@ -139,15 +149,18 @@ def _git_folder(path: str) -> str | None:
     line = _line(path)
     if line is None or not line.startswith("gitdir: "):
         return None
-    return os.path.normpath(os.path.join(os.path.dirname(path), line[8:]))  # noqa: PTH118, PTH120
+    return real(os.path.join(os.path.dirname(path), line[8:]))  # noqa: PTH118, PTH120 - text
 
 
 def _line(path: str) -> str | None:
+    """What a file of git's own says, as git takes it; None where git might take something else: a
+    part of it, other bytes, or what stands before a null."""
     try:
-        with open(path, encoding="utf-8", errors="replace", newline="") as file:  # noqa: PTH123 - text
-            return file.read(4096).rstrip("\r\n")
-    except OSError:
+        with open(path, encoding="utf-8", newline="") as file:  # noqa: PTH123 - text
+            text = file.read(_LONGEST + 1)
+    except (OSError, UnicodeDecodeError):
         return None
+    return text.rstrip("\r\n") if len(text) <= _LONGEST and "\0" not in text else None
 
 
 def _first_unknown(path: str, known: re.Pattern[str]) -> str:

@@ -50,6 +50,37 @@ def _kept_elsewhere(scene: Scene) -> None:
     write(scene.work / ".git", f"gitdir: {scene.home}/private.git\n")
 
 
+def _named_otherwise(text: bytes, link: str = "") -> Callable[[Scene], None]:
+    """A file ``.git`` or ``commondir`` whose text leads git to another repository than its letters say."""
+
+    def prepare(scene: Scene) -> None:
+        evil = os.fsdecode(os.fsencode(scene.work) + b"/other/r\xff")
+        shutil.copytree(scene.work / ".git", scene.work / "other/r")
+        git(scene.work, f"--git-dir={scene.work}/other/r", "config", "diff.external", str(scene.evil))
+        shutil.copytree(scene.work / "other/r", evil)
+        shutil.copytree(scene.work / ".git", scene.work / "r")
+        shutil.copytree(scene.work / ".git", scene.work / "other/r\ufffd")
+        (scene.work / "d").symlink_to("other/x")
+        (scene.work / "other/x").mkdir()
+        if link:
+            (scene.work / link).write_bytes(text)
+        else:
+            shutil.rmtree(scene.work / ".git")
+            (scene.work / ".git").write_bytes(b"gitdir: " + text)
+
+    return prepare
+
+
+def _objects_of_another(scene: Scene) -> None:
+    shutil.rmtree(scene.work / ".git/objects/pack")
+    (scene.work / ".git/objects/pack").symlink_to(scene.home)
+
+
+def _known_file_became_a_secret(scene: Scene) -> None:
+    (scene.work / "a.py").unlink()
+    (scene.work / "a.py").hardlink_to(scene.home / ".netrc")
+
+
 def _folder_became_a_link(scene: Scene) -> None:
     write(scene.work / "d/credentials", "x\n")
     git(scene.work, "add", "d")
@@ -79,6 +110,14 @@ HOUSES: tuple[tuple[Callable[[Scene], None], str], ...] = (
     (_folder_became_a_link, "git grep secret"),
     (_folders_beside, "git -C r diff ../A ../B"),
     (_folders_beside, "cd r && git diff ../A ../B"),
+    (_named_otherwise(b"d/../r\n"), "git diff"),
+    (_named_otherwise(b"other/r\xff\n"), "git diff"),
+    (_named_otherwise(b"other/r\0/../../r\n"), "git diff"),
+    (_named_otherwise(b"../d/../r\n", ".git/commondir"), "git diff"),
+    (_named_otherwise(b"../.git/" * 512 + b"../other/r\n", ".git/commondir"), "git diff"),
+    (_objects_of_another, "git show HEAD:a.py"),
+    (_known_file_became_a_secret, "git diff"),
+    (_known_file_became_a_secret, "git -C src diff HEAD"),
 )
 
 
@@ -100,11 +139,37 @@ def test_a_hostile_repository_asks_also_where_a_rule_is_for_the_verb(
 def test_git_that_reads_leaves_the_index_alone(command: str, tmp_path: Path) -> None:
     scene = SCENES["plain"](tmp_path)
     os.utime(scene.work / "a.py", (1, 1))
+    (scene.work / "hard.txt").unlink()  # which git diff would ask about
     env = scene.env(command)
     assert scene.house.bash(command).verdict == "allow"
     assert env["GIT_OPTIONAL_LOCKS"] == "0"
     assert "diff.autoRefreshIndex=false" in env["GIT_CONFIG_PARAMETERS"]
     assert "diff.ignoreSubmodules=all" in env["GIT_CONFIG_PARAMETERS"]
+
+
+@pytest.mark.parametrize("name", ["objects", "refs"])
+def test_a_repository_whose_folders_git_may_not_enter_is_passed_over(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = SCENES["plain"](tmp_path)
+    enters = os.access
+
+    def access(path: str, mode: int) -> bool:  # root may enter every folder
+        return f".git/{name}" not in path and enters(path, mode)
+
+    assert scene.house.bash("git log").verdict == "allow"
+    monkeypatch.setattr(os, "access", access)
+    assert scene.house.bash("git log").verdict == "ask"
+
+
+def test_a_clone_on_the_same_disk_is_read(tmp_path: Path) -> None:
+    """git makes its objects, and what lies beside them, hard links."""
+    scene = SCENES["plain"](tmp_path)
+    git(scene.work, "gc", "-q")
+    git(scene.work, "clone", "-q", "--local", str(scene.work), str(scene.work / "clone"))
+    packs = (scene.work / "clone/.git/objects/pack").iterdir()
+    assert any(path.stat().st_nlink > 1 for path in packs)
+    assert scene.house.bash("git -C clone log").verdict == "allow"
 
 
 HARMED = ("cat src /etc/passwd", "cat /dev/zero /etc/passwd", "cat hard.txt", "rg -g '.n*' x .", "head -n 1 src /etc/passwd")

@@ -124,6 +124,11 @@ make -C private -f diary.txt
 x=a; trap 'cat $x' EXIT; x=private/diary.txt
 eval 'x=private/diary.txt'; cat $x
 eval 'cd private'; cat diary.txt
+echo $(<private/diary.txt)
+x=$(< private/diary.txt); echo $x
+cat <<< "$(<private/diary.txt)"
+git grep x
+git archive HEAD
 command cd private; cat diary.txt
 """
 DENIED_TEXTS = ["cat <<EOF\n`rm x`\nEOF", "cat <<-EOF\n\t$(rm x)\n\tEOF"]
@@ -143,6 +148,8 @@ tar cT list
 perl -e 'open F,"/x/.n"."etrc";print <F>'
 ruby -e 'puts IO.read("/x/.n" "etrc")'
 mount --bind ~ x
+echo $(<~/.aw*/cred*)
+x=$(<../.ne*rc)
 ohmo approvals approve 1
 ohmo pairing approve ABCD
 python3 -m ohmo approvals approve 1
@@ -168,6 +175,12 @@ def test_what_is_denied_is_found_behind_every_wrapper(house: House, command: str
     deny = ("Bash(rm:*)", "Read(./private/**)", "Edit(./private/**)")
     for mode in ("full_auto", "plan"):
         assert house.bash(command, mode, allow=["Bash"], deny=deny).verdict != "allow"
+
+
+@pytest.mark.parametrize("command", ["git-push", "/usr/lib/git-core/git-push origin main"])
+def test_a_verb_of_git_is_denied_as_a_program_of_its_own(house: House, command: str) -> None:
+    assert house.bash(command, "full_auto", deny=["Bash(git push:*)"]).verdict == "deny"
+    assert house.bash(command, "full_auto", deny=["Bash(git commit:*)"]).verdict == "allow"
 
 
 @pytest.mark.parametrize("command", SENSITIVE)
@@ -284,12 +297,40 @@ def test_no_repetition_holds_the_judgement_up(house: House, command: str) -> Non
         ("Bash(git pull origin:*)", "git pull origin ext::x"),
         ("Bash(npm run:*)", "npm run env"),
         ("Bash(pnpm run:*)", "pnpm run --silent env"),
+        ("Bash(bun:*)", "bun run touch x"),
+        ("Bash(bun run:*)", "bun run touch x"),
+        ("Bash(go:*)", "go run example.com/x@latest"),
+        ("Bash(gmake:*)", "gmake SHELL=./evil"),
+        ("Bash(gmake *)", "gmake all SHELL:=./evil"),
+        ("Bash(uv:*)", "uv run evil.py"),
+        ("Bash(uv:*)", "uv tool run evil"),
+        ("Bash(poetry:*)", "poetry run ./evil"),
+        ("Bash(bundle:*)", "bundle exec ./evil"),
+        ("Bash(mvn:*)", "mvn exec:exec"),
+        ("Bash(python3.11:*)", "python3.11 evil.py"),
+        ("Bash(pypy3:*)", "pypy3 evil.py"),
+        ("Bash(nodejs:*)", "nodejs evil.js"),
     ],
 )
 def test_a_rule_for_a_remote_or_a_script_leads_to_nothing_else(house: House, rule: str, command: str) -> None:
     assert house.bash(command, allow=[rule]).verdict == "ask"
     assert house.bash("git push -u origin main", allow=["Bash(git push:*)"]).verdict == "allow"
     assert house.bash("npm run build", allow=["Bash(npm run:*)"]).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("Bash(go test:*)", "go test ./..."),
+        ("Bash(go:*)", "go run ./cmd/x"),
+        ("Bash(pytest:*)", "pytest tests/test_a.py::test_x"),
+        ("Bash(python -m pytest:*)", "python -m pytest -q 'tests/test_a.py::TestX::test_y[one-2]'"),
+        ("Bash(pip install:*)", "pip install requests==2.31"),
+        ("Bash(uv:*)", "uv sync"),
+    ],
+)
+def test_what_a_rule_for_everyday_work_means_needs_no_question(house: House, rule: str, command: str) -> None:
+    assert house.bash(command, allow=[rule]).verdict == "allow"
 
 
 def test_what_always_remembers_lets_the_same_command_through_where_a_wildcard_would_not(house: House) -> None:
