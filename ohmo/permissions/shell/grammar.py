@@ -106,6 +106,8 @@ class Reader:
             self._function(node, scope, around)
         elif kind in _LOOPS:
             self._loop(node, scope, around)
+        elif kind in ("command_substitution", "process_substitution"):  # case $(...) in
+            self._substitution(node, scope)
         elif kind == "file_redirect":  # $(<file)
             redirects = tuple(self._file_redirect(node, scope, []))
             self._add((), scope, replace(around, redirects=redirects))
@@ -135,8 +137,14 @@ class Reader:
         """A body runs later, with unknown arguments, after anything."""
         inside = scope.unknown()
         body = node.child_by_field_name("body")
+        redirects = list(around.redirects)
+        for child in node.children_by_field_name("redirect"):
+            if child.type == "file_redirect":
+                redirects += self._file_redirect(child, inside, [])
+            else:
+                self._words.visit(child, inside)
         if body is not None:
-            self._node(body, inside, around)
+            self._node(body, inside, replace(around, redirects=tuple(redirects)))
         scope.cwds = (ANY,) if changes_folder(node) else scope.cwds
         self._add(("function",), scope, around)
 

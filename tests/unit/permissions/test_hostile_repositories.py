@@ -148,9 +148,7 @@ def test_git_that_reads_leaves_the_index_alone(command: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["objects", "refs"])
-def test_a_repository_whose_folders_git_may_not_enter_is_passed_over(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_whose_folders_git_may_not_enter_is_passed_over(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = SCENES["plain"](tmp_path)
     enters = os.access
 

@@ -125,6 +125,7 @@ x=a; trap 'cat $x' EXIT; x=private/diary.txt
 eval 'x=private/diary.txt'; cat $x
 eval 'cd private'; cat diary.txt
 echo $(<private/diary.txt)
+case $(r""m x) in *) ;; esac
 x=$(< private/diary.txt); echo $x
 cat <<< "$(<private/diary.txt)"
 git grep x
@@ -150,6 +151,10 @@ ruby -e 'puts IO.read("/x/.n" "etrc")'
 mount --bind ~ x
 echo $(<~/.aw*/cred*)
 x=$(<../.ne*rc)
+case $(<~/.aw*/cred*) in *) ;; esac
+case `cat ~/.aw*/cred*` in *) ;; esac
+f() { cat; } < ~/.aw*/cred*; f
+f() (cat) < ~/.aw*/cred*; f
 ohmo approvals approve 1
 ohmo pairing approve ABCD
 python3 -m ohmo approvals approve 1
