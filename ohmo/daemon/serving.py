@@ -52,9 +52,11 @@ class Fatal(OhmoError):
 @record
 class Order:
     """How the daemon was asked to run. ``environ``: with what ``.env`` adds. ``note``: what the owner has to hear of the configuration.
-    ``reread`` loads it afresh (ConfigError), ``good`` is called with it once it proved itself."""
+    ``reread`` loads it afresh (ConfigError), ``good`` is called with it once it proved itself. ``since``: when it began to be read, in nanoseconds
+    of the epoch."""
 
     reread: Callable[[], Config]
+    since: int
     environ: Mapping[str, str]
     safe: bool = False
     note: str = ""
@@ -129,7 +131,8 @@ def _say(line: str, code: int) -> int:
 
 async def _live(config: Config, order: Order, seams: Seams, word: _Word) -> int:
     """One life after the other: each ends with a signal, or with a configuration to go on with."""
-    stopping, rereading = asyncio.Event(), Rereading(order.reread, config.file or config.home.config, env_file(config.home))
+    stopping = asyncio.Event()
+    rereading = Rereading(order.reread, config.file or config.home.config, env_file(config.home), since=order.since)
     last: Config | None = None
     elders: list[Elder] = []
     with signals(stopping.set, abort=lambda: os._exit(FAILED), reload=rereading.asked.set):

@@ -14,23 +14,28 @@ from ohmo.contracts.errors import ConfigError
 from ohmo.lifecycle import within
 
 log = structlog.get_logger("ohmo.rereading")
+TICK = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
 LOOK = 2.0  # seconds between two looks; a file counts as written when two looks see the same
 Stamp = tuple[int, int, int] | None
 
 
 class Rereading:
     """``reread`` loads the configuration afresh and raises ConfigError. ``file`` may not be there yet; ``secrets``: a file beside it, whose change
-    is always taken over, since nobody compares secrets. ``asked``: somebody wants it now (SIGHUP)."""
+    is always taken over, since nobody compares secrets. ``since``: when the present one began to be read, in nanoseconds of the epoch; what was written
+    later is new. ``asked``: somebody wants it now (SIGHUP)."""
 
-    def __init__(self, reread: Callable[[], Config], file: Path, secrets: Path | None = None, *, look: float = LOOK) -> None:
+    def __init__(
+        self, reread: Callable[[], Config], file: Path, secrets: Path | None = None, *, since: int | None = None, look: float = LOOK
+    ) -> None:
         self._reread, self._look, self._file, self._secrets = reread, look, file, secrets
-        self._seen = self._stamps()  # taken at once: what changes while the house is being built is noticed too
+        now = self._stamps()
+        self._seen = now if since is None else (_before(now[0], since), _before(now[1], since))
         self.asked = asyncio.Event()
         self.problem = ""
 
     async def changed(self, present: Config, tell: Callable[[str], Awaitable[object]]) -> Config:
         """Waits for a configuration that loads and differs from ``present`` (or was asked for). ``tell`` hears of one that does not load."""
-        before = self._seen
+        before = self._stamps()
         while True:
             asked = await self._wait()
             now = self._stamps()
@@ -66,6 +71,10 @@ class Rereading:
             return False
         self.asked.clear()
         return True
+
+
+def _before(stamp: Stamp, since: int) -> Stamp:
+    return stamp if stamp is None or stamp[0] < since - TICK else None
 
 
 def _stamp(file: Path) -> Stamp:

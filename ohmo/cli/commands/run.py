@@ -16,6 +16,7 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     import gc
     import importlib
     import threading
+    import time
 
     from ohmo.heap import share_one_heap
 
@@ -28,6 +29,7 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     from ohmo.config.load import load
 
     gc.disable()  # thousands of classes are made now and none of them goes: the daemon switches it on when it is warm
+    since = time.time_ns()
     environ, known = surroundings(), manifests()
     if environ.get("OHMO_SERVICE"):  # nobody reads what we say now: better the configuration that worked than none
         config, note = boot(file, environ=environ, profile=profile, manifests=known)
@@ -38,6 +40,11 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     from ohmo.daemon import Order, serve
 
     order = Order(
-        reread=lambda: settings(file, profile), environ=environ, safe=safe, note=note, good=lambda found: remember(found, environ, known)
+        reread=lambda: settings(file, profile),
+        since=since,
+        environ=environ,
+        safe=safe,
+        note=note,
+        good=lambda found: remember(found, environ, known),
     )
     ctx.exit(serve(config, order))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -198,6 +199,26 @@ async def test_a_first_configuration_and_a_new_token_are_noticed_while_the_house
     secrets.write_text("TELEGRAM_TOKEN=new\n")
     secrets.chmod(0o600)
     assert (await asyncio.wait_for(changing, 20)).source.data == present.source.data
+
+
+async def test_what_was_written_while_the_house_was_still_starting_is_taken_over(tmp_path: Path) -> None:
+    environ, file = environ_of(tmp_path), tmp_path / "config.yaml"
+    file.write_text("limits: {queue: 10}\n")
+    os.utime(file, (1, 1))
+    since = time.time_ns()
+    present = load(environ=environ)
+    told = list[str]()
+
+    async def tell(line: str) -> None:
+        told.append(line)
+
+    unchanged = Rereading(lambda: load(environ=environ), file, since=since, look=0.02)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(unchanged.changed(present, tell), 0.3)
+    file.write_text("limits: {queue: 20}\n")
+    rereading = Rereading(lambda: load(environ=environ), file, since=since, look=0.02)
+    assert (await asyncio.wait_for(rereading.changed(present, tell), 20)).limits.queue == 20
+    assert told == []
 
 
 async def test_asking_for_a_reload_takes_the_same_file_over_again(tmp_path: Path) -> None:
