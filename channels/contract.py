@@ -131,6 +131,7 @@ class Outbound:
     reply_to: MessageId | None = None
     replaces: tuple[Receipt, ...] = ()  # the messages this one takes the place of (edit in order, post the rest, delete the surplus)
     draft: bool = False  # newer texts of it follow by revise(); a platform that streams begins its stream with it
+    card: bool = False  # a question or what became of it: set apart from what is said, where the platform can
 
 
 @record

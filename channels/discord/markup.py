@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _FENCE = "```"
 _URL = re.compile(
-    r"https?://[^\s<>]*[^\s<>.,:;\"'\])*_~|\\`]"
+    r"https?://[^\s<>\\]*[^\s<>.,:;\"'\])*_~|\\`]"
 )  # Discord makes a link of it by itself, and a backslash would be a part of it
 _SPECIAL = re.compile(r"[\\*_~`|\[<]")
 _LINE_START = re.compile(r"^([ \t]*)(-#|#{1,3}(?=\s)|[-+*](?=\s)|>)|^([ \t]*\d{1,9})(?=[.)]\s)", re.MULTILINE)

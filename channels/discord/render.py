@@ -18,6 +18,8 @@ from channels.text import split_markdown
 Body = dict[str, Any]
 
 MAX_TEXT = 2000  # Message resource, Create Message: content, "up to 2000 characters"
+MAX_CARD = 4096  # Embed limits: description
+_WAITS, _SETTLED = 0xF0B232, 0x80848E  # colours of a card: somebody has to answer; nobody has to any more
 MAX_FILES = 10  # attachments of one message
 MAX_ROWS, MAX_IN_ROW = 5, 5  # Component reference: five action rows of five buttons
 MAX_LABEL, MAX_ID = 80, 100  # Component reference, button: label, custom_id
@@ -36,9 +38,7 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
     channel = place_of(outbound.address)
     old = [receipt.message for receipt in outbound.replaces if not is_file(receipt.message)]
     gone = [*old[len(bodies) :], *(receipt.message for receipt in outbound.replaces if is_file(receipt.message))]
-    parts = [
-        _part("edit", channel, body | {"components": body.get("components", [])}, target) for body, target in zip(bodies, old, strict=False)
-    ]
+    parts = [_part("edit", channel, {"components": [], "embeds": [], **body}, target) for body, target in zip(bodies, old, strict=False)]
     for index, body in enumerate(bodies[len(old) :]):
         parts.append(_part("post", channel, body | (_reply(outbound) if index == 0 and not old else {})))
     parts += [_part("delete", channel, {}, target) for target in gone]
@@ -89,18 +89,40 @@ def _bodies(outbound: Outbound) -> list[Body]:
     called = _called(outbound)
     calls = " ".join(f"<@{person}>" for person in called)
     room = MAX_TEXT - _ROOM - len(calls) - 1
-    pieces = [rendered(piece) for piece in split_markdown(text, _fits(rendered, room))]
-    pieces = [cut for piece in pieces for cut in _cut(piece, room) if is_visible(cut)] or [_NOTHING_SAID]
+    head, embed = _card(outbound, text, room)
+    if embed:
+        pieces = [head]
+    else:
+        pieces = [rendered(piece) for piece in split_markdown(text, _fits(rendered, room))]
+        pieces = [cut for piece in pieces for cut in _cut(piece, room) if is_visible(cut)] or [_NOTHING_SAID]
     if calls:
         pieces[0] = f"{calls} {pieces[0]}"
     rings = outbound.reply_to is not None and bool(outbound.mentions)
     bodies = [_message(piece, called if index == 0 else (), author=rings and index == 0) for index, piece in enumerate(pieces)]
+    bodies[0] |= embed
     keyboards = _keyboards(outbound.choices)
     for index, keyboard in enumerate(keyboards):
         if index:
             bodies.append(_message("…", ()))
         bodies[-1]["components"] = keyboard
     return bodies
+
+
+def _card(outbound: Outbound, text: str, room: int) -> tuple[str, Body]:
+    """What stands above an embed, and the embed: one piece, right above its buttons. The first
+    paragraph stays outside, for that is what a notification shows; with an address in it, it does
+    not, for what is above an embed is shown with its previews. Nothing: the text is no card."""
+    title, _, rest = text.partition("\n\n")
+    if not outbound.card or outbound.plain or "```" in title or units(text) > 4 * MAX_CARD:
+        return "", {}
+    head = markdown(title)
+    if "://" in head or units(head) > room:
+        head, rest = "", text
+    description = markdown(rest)
+    if not is_visible(description) or units(description) > MAX_CARD:
+        return "", {}
+    colour = _WAITS if outbound.choices else _SETTLED
+    return head, {"embeds": [{"description": description, "color": colour}], "flags": 0}
 
 
 def _fits(rendered: Callable[[str], str], room: int) -> Callable[[str], bool]:

@@ -54,7 +54,7 @@ def _card(asked: Asked, place: Address, how: str, who: str = "") -> PostRow:
         choices = ((number, choice) for number, choice in choices if choice.value == "deny")
     text = "\n\n".join(filter(None, (who, f"**{title}**", detail, how)))
     buttons = tuple(Choice(f"{number}:{asked.ask.id}", one.label, one.style) for number, one in choices)
-    return PostRow(asked.ask.id, "message", Outbound(place, text, choices=buttons), ttl=86_400.0)
+    return PostRow(asked.ask.id, "message", Outbound(place, text, choices=buttons, card=True), ttl=86_400.0)
 
 
 def stands(row: OutRow) -> Address:

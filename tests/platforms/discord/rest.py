@@ -138,7 +138,7 @@ class Rest:
             if self.world.clock() - at < self.rules.nonce_window and number in channel.messages:
                 return channel.messages[number]
         self._check(body, call.files, empty_allowed=bool(call.files))
-        more: Body = {"components": body.get("components", []), "flags": body.get("flags", 0)}
+        more: Body = {"components": body.get("components", []), "flags": body.get("flags", 0), "embeds": body.get("embeds", [])}
         reference = body.get("message_reference")
         if reference is not None:
             there = channel.messages.get(str(reference.get("message_id")))
@@ -167,7 +167,7 @@ class Rest:
             raise Refusal(403, 50005, "Cannot edit a message authored by another user")
         if self.rules.asleep and channel.asleep:
             raise Refusal(400, 50083, "Thread is archived")
-        changed = {name: body[name] for name in ("content", "components", "flags") if name in body}
+        changed = {name: body[name] for name in ("content", "components", "flags", "embeds") if name in body}
         self._check(row | changed, {}, empty_allowed=bool(row["attachments"]))
         row |= changed
         if "content" in body:
@@ -185,7 +185,8 @@ class Rest:
         if self.rules.length:
             if len(content.encode("utf-16-le", "surrogatepass")) // 2 > 2000:
                 raise invalid("content", "Must be 2000 or fewer in length.")
-            if not empty_allowed and not any(unicodedata.category(one)[0] not in "ZC" for one in content):
+            _check_embeds(body.get("embeds") or [])
+            if not empty_allowed and not body.get("embeds") and not any(unicodedata.category(one)[0] not in "ZC" for one in content):
                 raise Refusal(400, 50006, "Cannot send an empty message")
         if self.rules.components:
             _check_components(body.get("components") or [])
@@ -241,6 +242,25 @@ class Rest:
                     raise invalid(f"{index}.description", "Must be between 1 and 100 in length.")
         self.world.commands = [{**one, "id": self.world.snowflake(), "application_id": APPLICATION, "version": "1"} for one in found]
         return self.world.commands
+
+
+def _check_embeds(embeds: list[Body]) -> None:
+    """Embed limits: ten of them, 4096 characters of description, 256 of title, 25 fields, 6000 in all."""
+    if len(embeds) > 10:
+        raise invalid("embeds", "Must be 10 or fewer in length.")
+    total = 0
+    for embed in embeds:
+        fields = embed.get("fields") or []
+        texts = {"title": 256, "description": 4096}
+        for name, most in texts.items():
+            if len(str(embed.get(name) or "").encode("utf-16-le", "surrogatepass")) // 2 > most:
+                raise invalid(f"embeds.{name}", f"Must be {most} or fewer in length.")
+        if len(fields) > 25:
+            raise invalid("embeds.fields", "Must be 25 or fewer in length.")
+        total += sum(len(str(embed.get(name) or "")) for name in texts)
+        total += sum(len(str(field["name"])) + len(str(field["value"])) for field in fields)
+    if total > 6000:
+        raise invalid("embeds", "Embed size exceeds maximum size of 6000")
 
 
 def _check_components(rows: list[Body]) -> None:

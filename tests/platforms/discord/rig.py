@@ -58,7 +58,7 @@ class DiscordRig:
         return [
             Visible(
                 id=row["id"],
-                text=shown(row["content"]),
+                text=shown(read(row)),
                 by_bot=row["author"]["id"] == BOT["id"],
                 topic=one.id if one.type == 11 else None,
                 edits=one.edits.get(row["id"], 0),
@@ -90,6 +90,12 @@ class DiscordRig:
         self.server.revoked = revoked
         if revoked:
             self.server.cut()
+
+
+def read(row: Body) -> str:
+    """What a person reads of a message; with the flag SUPPRESS_EMBEDS its embeds are not shown."""
+    embeds = [] if row["flags"] & (1 << 2) else row["embeds"]
+    return "\n\n".join(filter(None, (row["content"], *(str(embed.get("description", "")) for embed in embeds))))
 
 
 def shown(content: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
@@ -97,20 +98,45 @@ def test_a_marked_part_stays_within_the_limit() -> None:
         assert units(body["content"]) <= 2000
 
 
+def test_a_card_is_one_embed_above_its_buttons_and_stays_one_when_it_is_answered() -> None:
+    text = f"**May I?**\n\n```\n{'echo one; ' * 300}\n```\n\nAnswer with a button."
+    said = Outbound(PLACE, text, choices=(Choice("1:a", "Allow"),), card=True)
+    (part,) = render.render(said)
+    body = json.loads(part.payload)["body"]
+    assert body["content"] == "**May I?**"
+    assert body["embeds"][0]["description"].count("echo one; ") == 300
+    assert not body["flags"] & render.SUPPRESS_EMBEDS
+    (part,) = render.render(replace(said, choices=(), replaces=(Receipt(MessageId("9")),)))
+    settled = json.loads(part.payload)["body"]
+    assert (part.kind, settled["components"]) == ("edit", [])
+    assert settled["embeds"][0]["color"] != body["embeds"][0]["color"]
+
+
+def test_no_address_of_a_card_is_previewed() -> None:
+    """Discord's servers would fetch it, and what stands in it would leave with the request."""
+    (part,) = render.render(Outbound(PLACE, "Look at https://x.y/secret\n\nnow", choices=(Choice("1:a", "Yes"),), card=True))
+    body = json.loads(part.payload)["body"]
+    assert "://" not in body["content"]
+    assert "https://x.y/secret" in body["embeds"][0]["description"]
+
+
 MARKS = st.sampled_from(["*", "**", "_", "__", "~~", "`", "```", "\n", "\n\n", "> ", "- ", "1. ", "# ", "|", "||", "[", "](", ")", "<@1>", "\\", " ", "a", "Wort",
                          "👩\u200d💻", "e\u0301", "https://x.y/z_", "@everyone", "    ", "<b>", "&amp;", "\U0001f1e9\U0001f1ea"])  # fmt: skip
 sources = st.lists(MARKS | st.characters(), max_size=80).map("".join)
 
 
 @settings(max_examples=150, deadline=None)
-@given(sources, st.booleans(), st.integers(1, 60))
-def test_any_text_gives_messages_within_the_limits_that_say_something(source: str, plain: bool, times: int) -> None:
-    parts = render.render(Outbound(PLACE, source * times, plain=plain))
+@given(sources, st.booleans(), st.integers(1, 60), st.booleans())
+def test_any_text_gives_messages_within_the_limits_that_say_something(source: str, plain: bool, times: int, card: bool) -> None:
+    parts = render.render(Outbound(PLACE, source * times, plain=plain, card=card))
     assert parts
     for part in parts:
-        content = json.loads(part.payload.encode().decode())["body"]["content"]
-        assert 1 <= units(content) <= 2000
-        assert is_visible(content)
+        body = json.loads(part.payload.encode().decode())["body"]
+        embeds = [embed["description"] for embed in body.get("embeds", [])]
+        assert all(1 <= units(one) <= 4096 for one in embeds)
+        assert units(body["content"]) <= 2000
+        assert all("://" not in body["content"] for _ in embeds)
+        assert any(is_visible(one) for one in (body["content"], *embeds))
 
 
 @settings(max_examples=150, deadline=None)
