@@ -6,7 +6,6 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,7 +34,6 @@ TALK = (
     ("slack", "C07CI", "Why is the checkout build red since this morning?"), ("web", "c1", "Summarise the incident notes and clean up build/"),
 )  # fmt: skip
 MODELS = (("claude-sonnet-4-5", 24, 200_000), ("claude-haiku-4-5", 9, 70_000), ("gpt-5-mini", 5, 40_000))
-JOB = {"Name": "morning-report", "What shall the agent do?": "Read the CI results", "When": "0 9 * * 1-5", "Time zone": "Europe/Berlin"}
 
 
 def ago(minutes: float) -> datetime:
@@ -121,10 +119,7 @@ class Camera:
 
 
 async def _cron(route: Any) -> None:
-    days = [datetime(2026, 11, 23, 8, tzinfo=UTC) + timedelta(days=n) for n in range(5)]
-    upcoming = [{"at": day.isoformat(), "local": f"{day:%a %Y-%m-%d} 09:00 CET (Europe/Berlin)"} for day in days]
-    found: Mapping[str, object] = {"upcoming": upcoming, "rules": ["Bash(gh run list:*)"], "secrets": [], "tz": "Europe/Berlin"}
-    await route.fulfill(json=found if route.request.method == "POST" else {"jobs": []})
+    await route.fulfill(json={"jobs": []})
 
 
 async def take_all(folder: Path) -> None:
@@ -150,12 +145,9 @@ async def take_all(folder: Path) -> None:
         page = await camera.open("/messages/dead", board)
         await page.locator("details", has_text="seven nightly runs").locator("summary").click()
         await camera.take(page, "dashboard-dead", "the model refused the request")
-        page = await camera.open("/cron/+", (1180, 900))
-        for label, words in JOB.items():
-            await page.get_by_label(label).fill(words)
-        await page.get_by_label("Deliver").select_option("changed")
-        await page.get_by_label("It may, without asking").fill("Bash(gh run list:*)")
-        await camera.take(page, "dashboard-cron", "Fri 2026-11-27 09:00 CET")
+        page = await camera.open("/cron", (1180, 900))
+        await page.get_by_role("button", name="Make the first job").click()
+        await camera.take(page, "dashboard-cron", "What shall the agent do?")
         await browser.close()
     shutil.rmtree(run)
 
