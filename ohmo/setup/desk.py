@@ -13,6 +13,7 @@ from pathlib import Path
 from channels.contract import Manifest
 from channels.durable import write_whole
 from channels.errors import ChannelError
+from channels.loopback import is_loopback
 from channels.record import record
 from channels.setup import Ask
 from ohmo.config.channels import open_channels
@@ -208,7 +209,12 @@ class SetupDesk:
         if (profile.models[-1] if profile.models else "") != wish.model:
             others = [one for one in profile.models if one != wish.model] if same and (profile.base_url or "") == wish.base_url else []
             keys[*place, "models"] = [*others, wish.model] if wish.model else []
-        reference, secrets = _kept(wish.key, profile.api_key if same else None, _usual_key(wish.provider))
+        written = profile.api_key if same else None
+        moved = not same or (profile.base_url or "") != wish.base_url
+        leaves = moved and bool(wish.base_url) and not is_loopback(wish.base_url)
+        if leaves and not wish.key and now.vault.find(written or Secret(f"env:{_usual_key(wish.provider)}")) is not None:
+            raise ConfigError(f"key: say it for {wish.base_url}, too; the one that is there was given for another address")
+        reference, secrets = _kept(wish.key, written, _usual_key(wish.provider))
         if reference:
             keys[*place, "api_key"] = reference
         elif not same and profile.api_key is not None and "api_key" in _table(now, place):
@@ -241,6 +247,10 @@ class SetupDesk:
                 secrets |= held
             elif there.get(key, ask.default) != value:
                 keys[*place, key] = value
+        if any("://" in str(value) and not is_loopback(str(value)) for value in keys.values()):
+            missing = [key for key, ask in asks.items() if ask.secret and key in there and not given.get(key, "").strip()]
+            if missing:
+                raise ConfigError(f"channels.{name}.{missing[0]}: say it for the new address, too")
         for key, ask in asks.items():  # what is looked for under another name than the usual one is named
             if ask.secret and key not in there and (*place, key) not in keys:
                 keys[*place, key] = f"env:{variable(name, key)}"
@@ -312,11 +322,12 @@ def _secret(settings: Mapping[str, Plain], channel: str, key: str) -> Secret:
 
 
 def _kept(said: str, written: Secret | None, usual: str) -> tuple[str, dict[str, str]]:
-    """The reference that the file shall hold, and the secret behind it when its value was said."""
+    """The reference that the file shall hold, and the secret behind it when its value was said. A reference cannot be said here: with an address
+    beside it, whoever sits at the page could have any secret sent there."""
     if not said:
         return "", {}
     if Secret(said).kind != "literal":
-        return said, {}
+        raise ConfigError(f"{said[:60]}: is a reference; write it into config.yaml, or say the value itself")
     name = written.name if written is not None and written.kind == "env" else usual
     return f"env:{name}", {name: said}
 
