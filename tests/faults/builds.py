@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ohmo
-from ohmo.store.schema import MIGRATIONS, newest
 from tests.faults.daemon import ROOT
 
 COMMAND = (sys.executable, "-P", "-m", "ohmo", "run")  # not what lies in the working directory, but what ``environ`` names
@@ -36,10 +35,7 @@ def built(folder: Path, version: str, *, statement: str = "", also: Sequence[tup
     for name, old, new in also:
         _changed(folder / "ohmo" / name, old, new)
     if statement:
-        last = newest(MIGRATIONS)
-        _changed(
-            folder / "ohmo" / "store" / "schema.py", f"{last}: statements_of(", f"{last + 1}: ({statement!r},), {last}: statements_of("
-        )
+        _changed(folder / "ohmo" / "store" / "schema.py", "enumerate(_FORMS,", f"enumerate((*_FORMS, {statement!r}),")
     return Build(version, folder)
 
 

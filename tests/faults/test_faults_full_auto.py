@@ -59,7 +59,7 @@ async def test_full_auto_is_the_owners_with_open_eyes_and_ends_by_itself(stage: 
         await says(scene, "/mode full_auto", "no sandbox holds it")
         assert not await ran(scene, work, "warned")
         text = await says(scene, "/mode full_auto --i-know", "nothing is asked in this conversation until")
-        end = re.search(r"until (.* \(UTC\))", text)
+        end = re.search(r"until (\S+ \S+ UTC)", text)
         assert end is not None
         assert await ran(scene, work, "free")
 

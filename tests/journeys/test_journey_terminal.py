@@ -78,11 +78,11 @@ async def test_commands_and_what_may_stand_behind_them_are_completed(tmp_path: P
             at.types(" g")
             at.after("pt-5")
             at.types("\t\r")
-            at.after("This thread uses")
+            at.after("This conversation uses")
             at.types("/exit\r")
 
         at = await sits_there(home, story)
-        assert "This thread uses gpt-5 now." in words(at)
+        assert "This conversation uses gpt-5 now." in words(at)
 
 
 @pytest.mark.person("go on", on="terminal")

@@ -24,9 +24,9 @@ function kept(chat) {
   }
 }
 
-/** A small picture of a picture, from the browser's own copy; the sign of a file for any other, and for what no browser draws. */
+/** A small picture of a picture, from the browser's own copy; the sign of a file for any other, for what no browser draws, and for what is already there. */
 function thumbnail(entry) {
-  if (!entry.file.type.startsWith("image/")) return icon("file");
+  if (!(entry.file instanceof Blob && entry.file.type.startsWith("image/"))) return icon("file");
   if (!entry.picture) {
     const url = URL.createObjectURL(entry.file);
     entry.picture = Object.assign(node("img", ""), { alt: "", src: url });

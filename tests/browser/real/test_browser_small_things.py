@@ -39,7 +39,7 @@ def png(side: int) -> bytes:
 async def test_commands_stand_in_order_of_use_with_their_arguments(page: Page) -> None:
     await page.locator("#draft").press_sequentially("/")
     offered = page.locator("#commands li")
-    await expect(offered.first).to_have_text("/newbegin a new conversation in this thread")
+    await expect(offered.first).to_have_text("/newbegin a new conversation here")
     names = [text.split("\n")[0] for text in await offered.all_inner_texts()]
     assert names[:5] == ["/new", "/stop", "/status", "/model", "/mode"]
     assert names[-2:] == ["/help", "/start"]
