@@ -56,7 +56,7 @@ bench: $(VENV)/.installed-dev  ## what ohmo costs beside the model (docs/evidenc
 	@echo tokens; $(BIN)/python -m benchmarks.tokens $(if $(TABLE),--table $(TABLE))
 
 reference: $(VENV)/.installed  ## docs/reference anew, from the code
-	@$(BIN)/python -m ohmo.cli.reference
+	@$(BIN)/python -m tests.reference
 
 lock:  ## for maintainers, needs uv: new lock files without any registry host in them
 	uv pip compile pyproject.toml --extra all --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \

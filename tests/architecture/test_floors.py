@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -36,7 +37,6 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.once",
         "channels.setup",
         "channels.together",
-        "channels.testing",
     ),
     2: (
         "ohmo.config",
@@ -71,7 +71,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
     6: ("ohmo.tools", "ohmo.commands", "ohmo.autopilot"),
     7: ("ohmo.gateway", "ohmo.control", "ohmo.tui", "ohmo.service", "ohmo.setup"),
     8: ("ohmo.assembly",),
-    9: ("ohmo.daemon", "ohmo.worker", "ohmo.testing", "ohmo.doctor"),
+    9: ("ohmo.daemon", "ohmo.worker", "ohmo.doctor"),
     10: ("ohmo.cli", "ohmo.__main__"),
 }
 # Small trades of floor 2 that carry no state and that every higher room may use; they know nothing themselves.
@@ -252,6 +252,7 @@ def test_top_level_of_the_repository_is_what_the_card_says() -> None:
     allowed = {
         "pyproject.toml",
         "ohmo",
+        "ohmo_testing",
         "channels",
         "deploy",
         "tests",
@@ -290,3 +291,11 @@ def test_the_page_of_the_architecture_shows_every_room_on_its_floor() -> None:
 def _exists(name: str) -> bool:
     path = ROOT / name.replace(".", "/")
     return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def test_nothing_of_the_product_exists_only_for_tests() -> None:
+    imports = re.compile(r"^\s*(?:from|import) (?:ohmo_testing|tests)\b", re.MULTILINE)
+    files = [*ROOT.glob("ohmo/**/*.py"), *ROOT.glob("channels/**/*.py")]
+    assert [str(file) for file in files if imports.search(file.read_text(encoding="utf-8"))] == []
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    assert built["targets"]["wheel"]["packages"] == ["ohmo", "channels"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 
 
 @pytest.fixture

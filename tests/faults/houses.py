@@ -20,12 +20,12 @@ from ohmo.gateway.pace import Pace, Rate
 from ohmo.gateway.sending import Sender
 from ohmo.gateway.switchboard import BoardParts, Switchboard
 from ohmo.ids import IdSource
-from ohmo.store.memory import MemoryStore
 from tests.faults.daemon import until
 from tests.faults.scene import RIGS
 from tests.faults.storm import doors
 from tests.platforms.weather import Weather
 from tests.still_time import Time
+from tests.store_model.store import MemoryStore
 
 
 async def settled(somebody: Callable[[], bool]) -> None:

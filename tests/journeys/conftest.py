@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from channels.testing import FakePlatform
-from ohmo.testing import ManualClock, ScriptedProvider, World
+from ohmo_testing.channels import FakePlatform
+from ohmo_testing.house import ManualClock, ScriptedProvider, World
 
 
 @pytest.fixture

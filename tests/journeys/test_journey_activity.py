@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from channels.testing import EVERYTHING
 from ohmo.contracts.errors import BadKey
 from ohmo.contracts.provider import ModelRequest
-from ohmo.providers.scripted import Answer, Says
-from ohmo.testing import World, eventually, house
+from ohmo_testing.channels import EVERYTHING
+from ohmo_testing.house import World, eventually, house
+from ohmo_testing.scripted import Answer, Says
 
 LIKE_SLACK = replace(EVERYTHING, preview=False, revise=timedelta(seconds=0.1))
 LOOK = Says("", calls=(("Glob", {"pattern": "*.py"}),))

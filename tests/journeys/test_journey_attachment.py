@@ -8,8 +8,8 @@ from pathlib import Path
 from channels.errors import Rejected
 from ohmo.contracts.messages import CallResult, Text, UserStep
 from ohmo.contracts.provider import ModelRequest
-from ohmo.providers.scripted import Says
-from ohmo.testing import World, house
+from ohmo_testing.house import World, house
+from ohmo_testing.scripted import Says
 
 
 def told(request: ModelRequest) -> str:

@@ -16,8 +16,8 @@ import pytest
 from ohmo.assembly.house import House
 from ohmo.contracts.messages import CallResult
 from ohmo.contracts.provider import ModelRequest
-from ohmo.providers.scripted import Answer
-from ohmo.testing import World, eventually, house
+from ohmo_testing.house import World, eventually, house
+from ohmo_testing.scripted import Answer
 
 DAY = 86_400
 

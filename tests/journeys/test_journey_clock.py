@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from ohmo.assembly.house import House
 from ohmo.contracts.errors import Overloaded
-from ohmo.providers.scripted import Says, echo
 from ohmo.sessions import words
-from ohmo.testing import BIRTH, World, eventually, house
+from ohmo_testing.house import BIRTH, World, eventually, house
+from ohmo_testing.scripted import Says, echo
 
 HOUR, YEAR = timedelta(hours=1), timedelta(days=365)
 AGES = BIRTH - datetime(1970, 1, 1, tzinfo=UTC)

@@ -17,8 +17,8 @@ from ohmo.config.load import load
 from ohmo.contracts.cron import JobRow
 from ohmo.contracts.errors import ConfigError, Refused
 from ohmo.cron.desk import By
-from ohmo.providers.scripted import Says
-from ohmo.testing import BIRTH, World, eventually, house
+from ohmo_testing.house import BIRTH, World, eventually, house
+from ohmo_testing.scripted import Says
 
 DAILY = {"name": "brief", "schedule": "0 10 * * *", "tz": "UTC", "prompt": "what is new?", "to": "fake:team"}
 OWNER = "owner: ['fake:boss']\n"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from channels.text import parse, plain
 from ohmo.contracts.messages import CallResult
 from ohmo.cron.desk import By
-from ohmo.providers.scripted import Says
-from ohmo.testing import World, eventually, house
+from ohmo_testing.house import World, eventually, house
+from ohmo_testing.scripted import Says
 
 OWNER = "owner: ['fake:boss']\n"
 WISH = {"prompt": "tell me what is new", "schedule": "0 9 * * 1-5", "tz": "Asia/Tokyo", "name": "news"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ohmo.providers.scripted import Says
-from ohmo.testing import World, eventually, house
+from ohmo_testing.house import World, eventually, house
+from ohmo_testing.scripted import Says
 
 WISH = {"prompt": "tell me what is new", "schedule": "0 9 * * 1-5", "tz": "Asia/Tokyo", "name": "news"}
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from channels.testing import EVERYTHING
-from ohmo.testing import World, house
+from ohmo_testing.channels import EVERYTHING
+from ohmo_testing.house import World, house
 
 LIKE_SLACK = replace(EVERYTHING, preview=False, revise=timedelta(seconds=1))
 

@@ -21,8 +21,8 @@ from ohmo.contracts.events import (
     TurnStarted,
 )
 from ohmo.control.encode import encode
-from ohmo.providers.scripted import Says
-from ohmo.testing import World, eventually, house
+from ohmo_testing.house import World, eventually, house
+from ohmo_testing.scripted import Says
 
 TODOS = {"todos": [{"content": "look", "status": "completed"}, {"content": "tell", "status": "in_progress"}]}
 

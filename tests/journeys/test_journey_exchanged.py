@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ohmo.providers.scripted import Says
-from ohmo.testing import World, house
+from ohmo_testing.house import World, house
+from ohmo_testing.scripted import Says
 
 CANARY = "CANARY needle"
 FILE = {"file_path": "notes/a.txt"}

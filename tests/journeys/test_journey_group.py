@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import ModelRequest
-from ohmo.testing import World, house
+from ohmo_testing.house import World, house
 
 
 def told(request: ModelRequest) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import closing
 
 from channels.errors import RateLimited
-from ohmo.providers.scripted import Says
-from ohmo.testing import World, eventually, house
+from ohmo_testing.house import World, eventually, house
+from ohmo_testing.scripted import Says
 
 
 async def test_a_message_that_cannot_be_read_ends_visibly_and_the_thread_goes_on(world: Callable[..., World]) -> None:

@@ -17,7 +17,7 @@ from ohmo.providers.build import covers, model
 from ohmo.providers.cover import Endpoint
 from ohmo.providers.middleware.retry import Patience
 from ohmo.sessions import words
-from ohmo.testing import World, eventually, house
+from ohmo_testing.house import World, eventually, house
 from tests.platforms.model.script import Asked, Call, Turn
 from tests.platforms.model.server import ModelServer, serving
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from channels.testing import EVERYTHING
 from ohmo.contracts.errors import BadKey, CutOff, Overloaded
 from ohmo.contracts.provider import ModelRequest
-from ohmo.providers.scripted import Answer, Says, echo
 from ohmo.sessions import words
-from ohmo.testing import World, eventually, house
+from ohmo_testing.channels import EVERYTHING
+from ohmo_testing.house import World, eventually, house
+from ohmo_testing.scripted import Answer, Says, echo
 
 KEPT = words.waiting("x").split(" (")[0]
 

@@ -11,7 +11,7 @@ from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import ModelRequest
 from ohmo.gateway.access import Policy
 from ohmo.sessions.said import AFTER, BEFORE, CONTEXT_BYTES
-from ohmo.testing import House, World, eventually, house
+from ohmo_testing.house import House, World, eventually, house
 
 
 def told(request: ModelRequest) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ohmo.assembly.people import HousePeople, role_of_next
 from ohmo.gateway.access import Policy
-from ohmo.testing import World, house
+from ohmo_testing.house import World, house
 
 
 async def test_a_stranger_is_let_in_with_the_code_they_were_told(world: Callable[..., World]) -> None:

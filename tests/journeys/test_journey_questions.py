@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ohmo.contracts.messages import CallResult
-from ohmo.providers.scripted import Says
-from ohmo.testing import World, eventually, house
+from ohmo_testing.house import World, eventually, house
+from ohmo_testing.scripted import Says
 
 
 async def test_a_button_pressed_after_a_restart_lets_the_command_run_once(world: Callable[..., World], tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from ohmo.discovery import load, scan
 from ohmo.providers.build import covers, model
 from ohmo.providers.cover import Endpoint
-from ohmo.testing import World, house
+from ohmo_testing.house import World, house
 from tests.faults.daemon import ROOT, Daemon, until
 from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer, serving

@@ -10,10 +10,10 @@ from datetime import timedelta
 
 import pytest
 
-from channels.testing import EVERYTHING
 from ohmo.logs.redaction import REDACTED
-from ohmo.providers.scripted import Says
-from ohmo.testing import World, house
+from ohmo_testing.channels import EVERYTHING
+from ohmo_testing.house import World, house
+from ohmo_testing.scripted import Says
 from tests.unit.logs.test_assigned_secrets import SECRETS as ASSIGNED
 from tests.unit.logs.test_logs import SHAPES
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from ohmo.contracts.messages import Text, UserStep
-from ohmo.providers.scripted import Says
-from ohmo.testing import World, eventually, house
+from ohmo_testing.house import World, eventually, house
+from ohmo_testing.scripted import Says
 
 
 def words_of(life: World) -> list[str]:

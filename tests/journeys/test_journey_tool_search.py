@@ -14,7 +14,7 @@ from ohmo.contracts.messages import CallResult
 from ohmo.discovery import load, scan
 from ohmo.providers.build import covers, model
 from ohmo.providers.cover import Endpoint
-from ohmo.testing import World, house
+from ohmo_testing.house import World, house
 from tests.faults.daemon import Daemon, until
 from tests.platforms.model.script import Asked, Call, Turn
 from tests.platforms.model.server import ModelServer, serving

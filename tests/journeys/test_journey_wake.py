@@ -8,7 +8,7 @@ from dataclasses import replace
 from channels.contract import Address, ChatId
 from ohmo.assembly.doors import publish_wake
 from ohmo.contracts.arrivals import Wake
-from ohmo.testing import World, eventually, house
+from ohmo_testing.house import World, eventually, house
 
 TEAM = Address("fake", "bot", ChatId("team"))
 

@@ -13,7 +13,7 @@ from channels.contract import Address, Answer, Attachment, ChatId, Choice, Edite
 from channels.discord.client_line import patience
 from channels.discord.frames import Pace
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.conformance.channels.stage import deliver, live, texts
 from tests.platforms.discord.rig import DiscordRig, rig
 from tests.platforms.discord.world import BOT, DIRECT, FORUM, GROUP, OWN_ROLE, PEOPLE

@@ -11,7 +11,7 @@ import pytest
 from channels.contract import Address, ChatId, Options
 from channels.discord.adapter import Discord
 from channels.errors import InUse
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.channels.second import answers, key, note, posted, stopped
 from tests.conformance.channels.stage import live, texts
 from tests.platforms.discord.rig import QUICK, DiscordRig, rig

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.conformance.channels.stage import live, texts
 from tests.platforms.discord.rig import rig
 from tests.platforms.discord.world import BOT, FORUM, GROUP, GUILD, PEOPLE

@@ -13,7 +13,7 @@ import pytest
 from channels.contract import Arrival, Cursor, Edited, Inbound, Outbound
 from channels.feishu.adapter import Feishu
 from channels.feishu.listening import SETTLES, STRANGERS
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.platforms.feishu.rig import FeishuRig, rig
 from tests.platforms.feishu.rules import Rules
 from tests.platforms.feishu.server import Fault

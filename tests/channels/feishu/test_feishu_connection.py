@@ -17,7 +17,7 @@ from channels.contract import Answer, Edited, Options, Outbound, Reacted
 from channels.errors import AuthFailed, NotReady, RateLimited, Unavailable
 from channels.feishu import Settings
 from channels.feishu.adapter import Feishu
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.platforms.feishu.frames import Frame
 from tests.platforms.feishu.rig import QUICK, FeishuRig, rig
 from tests.platforms.feishu.rules import Rules

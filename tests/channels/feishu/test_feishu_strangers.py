@@ -14,7 +14,7 @@ import pytest
 
 from channels.contract import ChatId, Outbound
 from channels.feishu.adapter import Feishu
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.platforms.feishu.frames import Frame
 from tests.platforms.feishu.rig import FeishuRig, rig
 from tests.platforms.feishu.world import APP, BOT

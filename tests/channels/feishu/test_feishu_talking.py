@@ -13,7 +13,7 @@ import pytest
 from channels.contract import Address, Attachment, Options, Outbound, Part, Receipt
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected
 from channels.feishu.adapter import Feishu
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.platforms.feishu.rig import QUICK, FeishuRig, rig
 from tests.platforms.feishu.rules import Rules
 from tests.platforms.feishu.server import Fault

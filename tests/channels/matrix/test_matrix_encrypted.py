@@ -15,7 +15,7 @@ from channels.contract import Address, ChatId, Edited, Options, Outbound, Person
 from channels.errors import AuthFailed, NotReady, Rejected
 from channels.matrix.adapter import Matrix
 from channels.matrix.settings import MatrixSettings
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.conformance.channels.stage import deliver, eventually, live, texts
 from tests.platforms.matrix.rig import ENCRYPTION, MatrixRig
 from tests.platforms.matrix.rig import rig as matrix_rig

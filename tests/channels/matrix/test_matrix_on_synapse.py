@@ -17,7 +17,7 @@ from channels.errors import AuthFailed, NotReady, Rejected
 from channels.matrix.adapter import Matrix
 from channels.matrix.client import Pace
 from channels.matrix.settings import MatrixSettings
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.conformance.channels.stage import deliver, eventually, live, place, texts
 from tests.platforms.matrix.proxy import SYNC
 from tests.platforms.matrix.rig import MatrixRig

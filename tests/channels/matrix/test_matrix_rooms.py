@@ -10,7 +10,7 @@ import pytest
 from channels.contract import Address, ChatId, Options, Outbound, Person
 from channels.matrix.adapter import Matrix
 from channels.matrix.settings import MatrixSettings
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.conformance.channels.stage import deliver, eventually, live, texts
 from tests.platforms.matrix.rig import MatrixRig
 from tests.platforms.matrix.rig import rig as matrix_rig

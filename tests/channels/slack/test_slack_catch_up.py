@@ -13,7 +13,7 @@ import pytest
 from channels.contract import Address, ChatId, Edited, Outbound, TopicId
 from channels.errors import AuthFailed
 from channels.slack.adapter import Slack
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.platforms.slack.rig import SlackRig, rig
 from tests.platforms.slack.server import Fault
 from tests.platforms.slack.workspace import BOT, Rules

@@ -18,7 +18,7 @@ from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Reject
 from channels.slack import Settings
 from channels.slack.adapter import Slack
 from channels.slack.client import Pace
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.platforms.slack.rig import SlackRig, rig
 from tests.platforms.slack.server import Fault
 from tests.platforms.slack.workspace import APP_TOKEN, BOT_TOKEN, Rules

@@ -14,7 +14,7 @@ from channels.contract import About, Address, ChatId, Options, Outbound, PersonI
 from channels.errors import Ambiguous, Unavailable
 from channels.slack.adapter import Slack
 from channels.slack.setup import EVENTS, SCOPES, manifest
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.platforms.slack.rig import SlackRig, rig
 from tests.platforms.slack.server import Fault
 from tests.platforms.slack.surfaces import EVENT_SCOPES, METHOD_SCOPES

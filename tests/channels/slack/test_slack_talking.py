@@ -27,7 +27,7 @@ from channels.contract import (
 )
 from channels.errors import Ambiguous, Rejected
 from channels.slack.adapter import Slack
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.platforms.slack.rig import SlackRig, rig
 from tests.platforms.slack.server import Fault
 from tests.platforms.slack.workspace import BOT

@@ -18,7 +18,7 @@ from channels.contract import Address, Answer, Attachment, Channel, ChatId, Choi
 from channels.errors import Ambiguous, AuthFailed, ChannelError, InUse, NotReady, RateLimited, Rejected, Unavailable
 from channels.telegram import Settings
 from channels.telegram.adapter import Telegram
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.channels.second import stopped
 from tests.platforms.telegram.rig import QUICK, TelegramRig, rig
 from tests.platforms.telegram.rules import Refusal, Rules

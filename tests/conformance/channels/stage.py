@@ -12,7 +12,7 @@ from typing import Any
 
 from channels.contract import Address, Channel, Outbound, Part, Receipt
 from channels.errors import NotReady, Unavailable
-from channels.testing import EVERYTHING, FakeChannel, FakeContext, FakePlatform
+from ohmo_testing.channels import EVERYTHING, FakeChannel, FakeContext, FakePlatform
 from tests.conformance.rig import Rig, RigFactory, Visible
 from tests.parts import skip_on, skip_without, there
 

@@ -15,7 +15,7 @@ import pytest
 
 from channels.contract import Answer, Channel, Choice, Edited, Outbound, Part, Repeat
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.conformance.channels.stage import (
     PLATFORMS,
     SDKS,

@@ -10,8 +10,8 @@ from store_words import Clock, FullStore
 
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
-from ohmo.store.memory import MemoryStore
 from ohmo.store.sqlite import open_sqlite
+from tests.store_model.store import MemoryStore
 
 
 @asynccontextmanager

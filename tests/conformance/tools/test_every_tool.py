@@ -21,11 +21,11 @@ from ohmo.cron.desk import CronDesk, DeskParts, Door
 from ohmo.ids import IdSource
 from ohmo.permissions.paths import SensitivePaths
 from ohmo.permissions.policy import paths_of
-from ohmo.store.memory import MemoryStore
-from ohmo.testing import ManualClock
 from ohmo.tools.catalogue import load_tools, tool_specs
 from ohmo.tools.schema import explain, schema_for_model
 from ohmo.tools.workbench import Workbench
+from ohmo_testing.house import ManualClock
+from tests.store_model.store import MemoryStore
 
 NINE = {"Read", "Write", "Edit", "Glob", "Grep", "Bash", "TodoWrite", "WebFetch", "AskUser"}
 GOOD: dict[str, dict[str, Any]] = {

@@ -16,7 +16,7 @@ import pytest
 from channels.contract import Options
 from channels.slack import Settings
 from channels.slack.adapter import Slack
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 from tests.platforms.slack.rig import SlackRig, rig
 from tests.platforms.slack.workspace import APP_TOKEN, BOT, BOT_TOKEN, Rules
 

@@ -13,7 +13,7 @@ from ohmo.contracts.store import End, Seat
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.gateway.questions import OpenQuestions
 from ohmo.ids import IdSource
-from ohmo.store.memory import MemoryStore
+from tests.store_model.store import MemoryStore
 
 NOW = datetime(2026, 1, 1, 9, 30, tzinfo=UTC)
 HERE = Address("web", "local", ChatId("main"))

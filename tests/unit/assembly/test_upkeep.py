@@ -14,7 +14,7 @@ import pytest
 from ohmo.assembly.upkeep import keep_backups, let_go, sweep
 from ohmo.config.load import Config, load
 from ohmo.store.archive import backups
-from ohmo.store.memory import MemoryStore
+from tests.store_model.store import MemoryStore
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "store"))
 from homes import furnished

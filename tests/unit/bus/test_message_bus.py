@@ -23,7 +23,7 @@ from ohmo.contracts.store import Accepted, Seat
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
 from ohmo.store.sqlite import open_sqlite
-from ohmo.testing import eventually
+from ohmo_testing.house import eventually
 
 PLACE = Address("slack", "T1", ChatId("C1"))
 

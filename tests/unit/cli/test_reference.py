@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ohmo.cli.reference import DOCS, pages
+from tests.reference import DOCS, pages
 
 PAGES = pages()
 

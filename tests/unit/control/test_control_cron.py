@@ -22,8 +22,8 @@ from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.cron.recipes import BUNDLED, read_recipe
 from ohmo.cron.spec import spec_of
 from ohmo.ids import IdSource
-from ohmo.store.memory import MemoryStore
-from ohmo.testing import ManualClock
+from ohmo_testing.house import ManualClock
+from tests.store_model.store import MemoryStore
 
 JOB = {"name": "ci", "schedule": "0 9 * * 1-5", "tz": "Asia/Shanghai", "prompt": "read CI", "to": "slack:C1", "every": ""}
 

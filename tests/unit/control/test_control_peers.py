@@ -28,8 +28,8 @@ from ohmo.control.server import Doors
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.ids import IdSource
 from ohmo.processes.ancestry import Ancestry
-from ohmo.store.memory import MemoryStore
-from ohmo.testing import ManualClock
+from ohmo_testing.house import ManualClock
+from tests.store_model.store import MemoryStore
 from tests.unit.control.small_house import SmallHouse
 from tests.unit.control.test_control_hooks import HOOK
 from tests.unit.control.test_control_hooks import House as Signed

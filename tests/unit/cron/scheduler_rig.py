@@ -19,8 +19,8 @@ from ohmo.cron.incidents import Incidents
 from ohmo.cron.scheduler import Scheduler, SchedulerParts
 from ohmo.ids import IdSource
 from ohmo.lifecycle import supervised
-from ohmo.store.memory import MemoryStore
-from ohmo.testing import ManualClock, eventually
+from ohmo_testing.house import ManualClock, eventually
+from tests.store_model.store import MemoryStore
 
 
 class Rig:

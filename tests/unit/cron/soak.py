@@ -37,7 +37,7 @@ from ohmo.cron.times import after
 from ohmo.failpoints import inert
 from ohmo.ids import IdSource
 from ohmo.store.sqlite import SqliteStore, open_sqlite
-from ohmo.testing import ManualClock
+from ohmo_testing.house import ManualClock
 
 ZONES = sorted(name for name in zoneinfo.available_timezones() if name not in ("localtime", "Factory"))
 SCHEDULES = ("*/5 * * * *", "*/2 * * * *", "* * * * *", "30 1,2,3 * * *", "0 9 * * 1-5", "15 0,12 * * *", "*/20 2-4 * * *")

@@ -8,8 +8,8 @@ import pytest
 
 from channels.errors import Unavailable
 from ohmo.contracts.cron import OccurrenceRow
-from ohmo.store.memory import MemoryStore
-from ohmo.testing import eventually
+from ohmo_testing.house import eventually
+from tests.store_model.store import MemoryStore
 from tests.unit.cron.scheduler_rig import Rig
 
 MINUTE = {"tz": "UTC", "prompt": "x", "every": "60s"}

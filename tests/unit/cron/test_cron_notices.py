@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ohmo.cron.scheduler import AGAIN
-from ohmo.testing import eventually
+from ohmo_testing.house import eventually
 from tests.unit.cron.scheduler_rig import Rig
 
 DAILY = {"name": "brief", "schedule": "0 10 * * *", "tz": "UTC", "prompt": "what is new?"}

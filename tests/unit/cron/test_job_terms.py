@@ -14,7 +14,7 @@ from ohmo.contracts.cron import BadJob, JobBody, JobRow
 from ohmo.contracts.store import Accepted
 from ohmo.cron.spec import digest, spec_of
 from ohmo.cron.wakes import terms_of
-from ohmo.testing import BIRTH, eventually
+from ohmo_testing.house import BIRTH, eventually
 from tests.unit.cron.scheduler_rig import Rig
 
 JOB: dict[str, Any] = {"name": "brief", "tz": "UTC", "prompt": "x", "every": "600s"}

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 import pytest
 from gateway_words import SAFE, Clock, Odd, Stage
 
-from channels.testing import FakePlatform
-from ohmo.store.memory import MemoryStore
+from ohmo_testing.channels import FakePlatform
+from tests.store_model.store import MemoryStore
 
 
 @pytest.fixture

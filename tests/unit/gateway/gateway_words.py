@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from channels.contract import Address, Capabilities, ChatId, Choice, Outbound, Part, Repeat, TopicId
-from channels.testing import EVERYTHING, FakeChannel, FakePlatform
 from ohmo.contracts.store import OutRow, PostRow
 from ohmo.gateway.delivery import Delivery, DeliveryNews, Pauses
 from ohmo.gateway.pace import Pace, Rate
 from ohmo.gateway.sending import Sender
-from ohmo.store.memory import MemoryStore
+from ohmo_testing.channels import EVERYTHING, FakeChannel, FakePlatform
+from tests.store_model.store import MemoryStore
 
 BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
 WITHIN = 30.0  # seconds; a bound, not an expectation

@@ -11,10 +11,10 @@ import pytest
 from gateway_words import RISK, Stage, ended, place, post, until
 
 from channels.errors import Ambiguous, AuthFailed, NotReady, Rejected, Unavailable
-from channels.testing import MARK
 from ohmo.contracts.store import Hint, OutRow
 from ohmo.gateway.delivery import POISON, RISKY_WIDTH, Pauses
-from ohmo.store.memory import MemoryStore
+from ohmo_testing.channels import MARK
+from tests.store_model.store import MemoryStore
 
 NEVER = Pauses(poll=0.02, whole=3_600.0, grace=0.2)  # hints alone
 

@@ -16,12 +16,12 @@ from gateway_words import BIRTH, Odd, Stage, ended, ident, place, until
 
 from channels.contract import Address, MessageId, Outbound, Part, Receipt
 from channels.errors import NotReady, RateLimited
-from channels.testing import EVERYTHING, Shown
 from ohmo.bus.events import EventStream
 from ohmo.contracts.events import ModelDone, Status, TextDelta, TextReset, ToolDone, ToolRefused, ToolStarted, TurnEnded, TurnStarted
 from ohmo.contracts.messages import ToolResult, Usage
 from ohmo.contracts.store import OutRow, PartState, PostRow
 from ohmo.gateway.drafts import DraftRows, Drafts, Look, Way
+from ohmo_testing.channels import EVERYTHING, Shown
 
 EDITS = replace(EVERYTHING, preview=False, revise=timedelta(seconds=3))
 USAGE = Usage("m", "turn", 0, 0, 0, 0, 0)

@@ -28,7 +28,7 @@ from ohmo.gateway.cards import card, closing
 from ohmo.gateway.intake import Intake
 from ohmo.gateway.intake_parts import IntakeParts
 from ohmo.gateway.questions import OpenQuestions
-from ohmo.store.memory import MemoryStore
+from tests.store_model.store import MemoryStore
 
 KNOWN = commands()
 ASK = (Choice("once", "Allow once"), Choice("session", "Allow for this session"), Choice("always", "Always allow"), Choice("deny", "Deny"))

@@ -14,7 +14,7 @@ from ohmo.contracts.store import PersonRow, PostRow
 from ohmo.gateway import pairing
 from ohmo.gateway.notices import AGAIN, DASHBOARD, Notices, owners_of
 from ohmo.gateway.pace import Pace, Rate
-from ohmo.store.memory import MemoryStore
+from tests.store_model.store import MemoryStore
 
 
 class Away(MemoryStore):

@@ -12,7 +12,7 @@ from ohmo.contracts.questions import Ask
 from ohmo.contracts.store import Accepted, Asked, PostRow, Seat
 from ohmo.contracts.tool import Question
 from ohmo.gateway.queueing import AGAIN, Queueing
-from ohmo.testing import BIRTH, ManualClock
+from ohmo_testing.house import BIRTH, ManualClock
 
 GROUP = Address("telegram", "1", ChatId("-5"))
 ASKED = Asked(

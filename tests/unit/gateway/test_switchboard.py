@@ -16,7 +16,6 @@ from gateway_words import SAFE, Clock, Odd, ended, ident, place, post, until
 
 from channels.contract import Address, Answer, Arrival, ChannelContext, Inbound, MessageId, Person, PersonId
 from channels.errors import AuthFailed, InUse, NotReady, RateLimited, Unavailable
-from channels.testing import FakePlatform
 from ohmo.bus.events import EventStream
 from ohmo.contracts.store import Accepted, CursorSave
 from ohmo.gateway.drafts import DraftRows, Drafts
@@ -25,8 +24,9 @@ from ohmo.gateway.notices import Notices
 from ohmo.gateway.pace import Pace, Rate
 from ohmo.gateway.sending import Sender
 from ohmo.gateway.switchboard import LEASE, LISTENS, PROBE, BoardParts, Switchboard
-from ohmo.store.memory import MemoryStore
+from ohmo_testing.channels import FakePlatform
 from tests.still_time import Time
+from tests.store_model.store import MemoryStore
 
 HOUR = 3_600.0
 

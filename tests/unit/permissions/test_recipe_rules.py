@@ -9,7 +9,7 @@ from permission_house import House
 
 from ohmo.cron.recipes import BUNDLED, read_recipe
 from ohmo.cron.spec import spec_of
-from ohmo.testing import BIRTH
+from ohmo_testing.house import BIRTH
 
 COMMAND = re.compile(r"^(ohmo .*|.* \| ohmo .*)$|: (ohmo sessions show) ID", re.MULTILINE)
 GIVEN = {"command": "cat build/report.xml", "url": "https://ci.example.org/api/results?branch=main"}

@@ -26,7 +26,7 @@ from ohmo.providers.models import UNKNOWN_WINDOW, Price, known
 from ohmo.providers.offered import has
 from ohmo.providers.offline.syntax import asked_for
 from ohmo.providers.openai.client import with_version
-from ohmo.providers.scripted import Says, ScriptedProvider
+from ohmo_testing.scripted import Says, ScriptedProvider
 from tests.platforms.model.server import ModelServer, serving
 
 OVERFLOWS = [

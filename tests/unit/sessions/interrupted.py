@@ -14,8 +14,8 @@ from ohmo.contracts.messages import Image, ModelStep
 from ohmo.contracts.provider import ModelRequest
 from ohmo.providers.anthropic.wire import MessagesWire
 from ohmo.providers.openai.wire import CompletionsWire
-from ohmo.providers.scripted import Says
 from ohmo.providers.scroll import Scrolls, Wire
+from ohmo_testing.scripted import Says
 from tests.platforms.model.validity import anthropic_fault, openai_fault
 
 TOOLS = ("Look", "Once", "Again", "Nosuch")

@@ -26,13 +26,13 @@ from ohmo.engine.loop import Engine
 from ohmo.engine.reasoner import Reasoner
 from ohmo.failpoints import Failpoint, inert
 from ohmo.ids import IdSource
-from ohmo.providers.scripted import ScriptedProvider
 from ohmo.sessions.parts import Busy, SessionParts
 from ohmo.sessions.plan import TurnPlan
 from ohmo.sessions.pool import Pool
 from ohmo.sessions.suspects import Suspects
-from ohmo.store.memory import MemoryStore
-from ohmo.testing import ManualClock, eventually
+from ohmo_testing.house import ManualClock, eventually
+from ohmo_testing.scripted import ScriptedProvider
+from tests.store_model.store import MemoryStore
 
 PLACE = Address("slack", "T1", ChatId("C1"))
 MESSAGE = Seat("", "message")

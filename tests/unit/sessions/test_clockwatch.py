@@ -13,7 +13,7 @@ from channels.errors import Unavailable
 from ohmo.ids import IdSource
 from ohmo.sessions.clockmark import MarkFile
 from ohmo.sessions.clockwatch import Clockwatch, HeldClock
-from ohmo.testing import BIRTH, ManualClock
+from ohmo_testing.house import BIRTH, ManualClock
 
 YEAR, HOUR = 365 * 86_400.0, 3_600.0
 JUMPS = [HOUR, -HOUR, YEAR, (datetime(1970, 1, 1, tzinfo=UTC) - BIRTH).total_seconds()]

@@ -8,8 +8,8 @@ from pool_rig import PLACE, Rig
 
 from channels.contract import MessageId, Outbound, Part, Receipt
 from ohmo.contracts.store import PartState, PostRow
-from ohmo.providers.scripted import Says
-from ohmo.testing import eventually
+from ohmo_testing.house import eventually
+from ohmo_testing.scripted import Says
 
 
 async def test_a_parked_turn_leaves_the_words_of_its_step_where_the_draft_was() -> None:

@@ -10,10 +10,10 @@ from pool_rig import PLACE, Rig, violations
 from channels.contract import ChatId
 from ohmo.contracts.errors import BadKey, Overloaded
 from ohmo.contracts.messages import CallResult
-from ohmo.providers.scripted import Says
 from ohmo.sessions import words
 from ohmo.sessions.suspects import DEATHS, Suspects
-from ohmo.testing import eventually
+from ohmo_testing.house import eventually
+from ohmo_testing.scripted import Says
 
 OTHER = replace(PLACE, chat=ChatId("C2"))
 

@@ -15,9 +15,9 @@ from ohmo.contracts.errors import TooLong
 from ohmo.contracts.events import ToolDone, TurnEnded
 from ohmo.contracts.messages import CallResult, UserStep
 from ohmo.contracts.provider import ModelRequest
-from ohmo.providers.scripted import Says
 from ohmo.sessions import words
-from ohmo.testing import eventually
+from ohmo_testing.house import eventually
+from ohmo_testing.scripted import Says
 
 OTHER = replace(PLACE, chat=ChatId("C2"))
 

@@ -11,7 +11,7 @@ from pool_rig import Rig, violations
 
 from ohmo.contracts.messages import Step, Text, UserStep
 from ohmo.contracts.provider import ModelRequest
-from ohmo.providers.scripted import Says
+from ohmo_testing.scripted import Says
 
 STEPS = ("turn.claim", "model.chunk", "tool.before", "tool.running", "tool.after", "outbox.before", "outbox.committed")
 

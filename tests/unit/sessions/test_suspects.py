@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import replace
 
 from ohmo.ids import IdSource
-from ohmo.providers.scripted import Says
 from ohmo.sessions.suspects import DEATHS, QUIET, Suspects
+from ohmo_testing.scripted import Says
 from tests.unit.sessions.pool_rig import PLACE, Rig, eventually
 
 PLACES = [replace(PLACE, topic=f"t{number}") for number in range(8)]

@@ -17,7 +17,7 @@ from channels.console.client import Terminal
 from channels.console.inbound import PLACE, heard
 from channels.contract import Answer, Choice, Inbound, MessageId, Options, Outbound, Receipt
 from channels.errors import NotReady, Rejected
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 ASKED = (MessageId("m1"), ("0:abc", "1:abc"))

@@ -11,7 +11,7 @@ import pytest
 
 from channels.matrix.client import Pace
 from channels.matrix.sync import Listening
-from channels.testing import FakeContext
+from ohmo_testing.channels import FakeContext
 
 
 class Homeserver:

@@ -11,7 +11,7 @@ import pytest
 
 from channels.contract import Choice, Outbound, Receipt, Repeat
 from channels.errors import Ambiguous, AuthFailed, NotReady, RateLimited, Rejected, Unavailable
-from channels.testing import EVERYTHING, FakeChannel, FakeContext, FakePlatform
+from ohmo_testing.channels import EVERYTHING, FakeChannel, FakeContext, FakePlatform
 
 
 def outbound(channel: FakeChannel, text: str, **more: object) -> Outbound:

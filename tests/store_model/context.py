@@ -11,9 +11,9 @@ from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import UserStep
 from ohmo.contracts.store import BY_A_BOT, NOT_ADDRESSED, Claim, PostRow
 from ohmo.store.context import OWN, own_words
-from ohmo.store.memory_tables import Letter, Model
 from ohmo.store.numbers import thread_id
 from ohmo.store.outbox import receipts
+from tests.store_model.tables import Letter, Model
 
 
 class ModelContext(Model):

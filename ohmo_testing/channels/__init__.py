@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from channels.testing.channel import EVERYTHING, MARK, FakeChannel
-from channels.testing.context import Batch, FakeContext
-from channels.testing.platform import Call, FakePlatform, Shown
+from ohmo_testing.channels.channel import EVERYTHING, MARK, FakeChannel
+from ohmo_testing.channels.context import Batch, FakeContext
+from ohmo_testing.channels.platform import Call, FakePlatform, Shown
 
 __all__ = ["EVERYTHING", "MARK", "Batch", "Call", "FakeChannel", "FakeContext", "FakePlatform", "Shown"]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from channels.contract import Inbound
 from ohmo.contracts.reports import Spender, ThreadTotal, TurnUsage, UsageTotal
-from ohmo.store.memory_tables import Model, Paid
+from tests.store_model.tables import Model, Paid
 
 
 class ModelSpending(Model):

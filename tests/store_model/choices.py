@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ohmo.contracts.store import ThreadSettings
-from ohmo.store.memory_tables import Model
+from tests.store_model.tables import Model
 
 
 class ModelChoices(Model):

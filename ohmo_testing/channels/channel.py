@@ -25,7 +25,7 @@ from channels.contract import (
     TopicId,
 )
 from channels.errors import NotReady, Rejected
-from channels.testing.platform import Call, FakePlatform, Shown
+from ohmo_testing.channels.platform import Call, FakePlatform, Shown
 
 EVERYTHING = Capabilities(
     repeat=Repeat.SAFE,

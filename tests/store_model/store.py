@@ -16,10 +16,10 @@ from ohmo.contracts.store import Ask, Asked, Card, Claim, Closing, Grant, Lapsed
 from ohmo.contracts.tool import Verdict
 from ohmo.contracts.turns import Shelf, ThreadSettings
 from ohmo.store.approvals import lapsed_in
-from ohmo.store.memory_choices import ModelChoices
-from ohmo.store.memory_spending import ModelSpending
-from ohmo.store.memory_tables import Letter, Question, Thread
-from ohmo.store.memory_turns import ModelTurns
+from tests.store_model.choices import ModelChoices
+from tests.store_model.spending import ModelSpending
+from tests.store_model.tables import Letter, Question, Thread
+from tests.store_model.turns import ModelTurns
 
 
 class ModelApprovals(ModelTurns):
@@ -301,7 +301,7 @@ class MemoryStore(ModelOutbox, ModelSpending, ModelChoices):
 
     # reports
 
-    async def counts(self, *, spare: bool = False) -> Counts:  # noqa: ARG002 - nothing here is dear
+    async def counts(self, *, spare: bool = False) -> Counts:
         inbox = Counter((self.tables.threads[i.thread].address.channel, str(i.ending or i.state)) for i in self.tables.inbox.values())
         outbox = Counter((p.row.row.outbound.address.channel, str(p.row.state)) for p in self.tables.posts.values())
         oldest: dict[str, datetime] = {}

@@ -33,8 +33,8 @@ from ohmo.contracts.store import (
     Work,
 )
 from ohmo.store.arrivals import again_as
-from ohmo.store.memory_jobs import ModelJobs
-from ohmo.store.memory_tables import Letter, Seen, Turn, once
+from tests.store_model.jobs import ModelJobs
+from tests.store_model.tables import Letter, Seen, Turn, once
 
 
 class ModelMailbox(ModelJobs):

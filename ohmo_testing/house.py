@@ -11,7 +11,6 @@ from pathlib import Path
 
 from channels.contract import Capabilities
 from channels.record import record
-from channels.testing import EVERYTHING, FakeChannel, FakePlatform, Shown
 from ohmo.assembly.channels import Wired
 from ohmo.assembly.house import House, build_house
 from ohmo.assembly.seams import Seams
@@ -25,9 +24,10 @@ from ohmo.lifecycle import failure_of
 from ohmo.providers.build import Model, chain
 from ohmo.providers.cover import Endpoint
 from ohmo.providers.middleware.retry import Patience
-from ohmo.providers.scripted import ScriptedProvider
 from ohmo.sessions.clockwatch import HeldClock
 from ohmo.store.opening import open_store
+from ohmo_testing.channels import EVERYTHING, FakeChannel, FakePlatform, Shown
+from ohmo_testing.scripted import ScriptedProvider
 
 BIRTH = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 BOUND = 30.0  # seconds a wait may last before it is a failure
