@@ -80,6 +80,12 @@ class Talk:
         self._thread, seq = str(accepted["thread"]), int(accepted["seq"])
         self._seen, self._first = max(self._seen, seq), {}
         self._troubles.clear()
+        waits: int | None = seq
+        while waits is not None:
+            self._to_its_end(waits)
+            waits = self._waiting() if text.startswith("/") else None  # what a command begins is a message of its own
+
+    def _to_its_end(self, seq: int) -> None:
         stopping = False
         while True:
             try:
@@ -93,6 +99,11 @@ class Talk:
         self._catch_up()
         if row["ending"] not in ("answered", "merged") and not (stopping and row["ending"] == "stopped"):
             click.echo(f"ohmo: {row['ending']}: {clean(row['reason'])}", err=True)
+
+    def _waiting(self) -> int | None:
+        """The oldest message of this conversation that has no ending yet."""
+        found = self._client.get("/api/v1/inbox", limit=100)["inbox"]  # what waits stands first
+        return min((one["seq"] for one in found if one["thread"] == self._thread and one["state"] != "ended"), default=None)
 
     def _followed(self, seq: int) -> Json:
         """The arrival's row, once it has its ending."""
