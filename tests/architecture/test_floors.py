@@ -20,7 +20,6 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.contracts",
         "channels.registry",
         "channels.text",
-        "channels.walls",
         "channels.cleaning",
         "channels.links",
         "channels.thinking",
