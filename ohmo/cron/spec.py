@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
+from channels.walls import MINUTES, wall
 from ohmo.config.secrets import Secret
 from ohmo.config.values import duration
 from ohmo.contracts.cron import BadJob, JobBody, JobSpec
@@ -105,12 +106,11 @@ def span(seconds: float | None) -> str | None:
 
 
 def when_words(due: datetime | None, tz: str) -> str:
-    """``Mon 2026-11-23 09:00 CET (Europe/Berlin)``."""
+    """``Mon 2026-11-23 09:00 CET (Europe/Berlin)``; seconds where there are some."""
     if due is None:
         return "never"
-    wall = due.astimezone(zone_of(tz))
-    seconds = f"{wall:%S}" if wall.second or wall.microsecond else ""
-    return f"{wall:%a %Y-%m-%d %H:%M}{':' + seconds if seconds else ''} {wall:%Z} ({tz})"
+    seconds = ":%S" if due.second or due.microsecond else ""
+    return wall(due, zone_of(tz), f"%a {MINUTES}{seconds}")
 
 
 def rhythm(spec: JobSpec) -> str:
